@@ -1,0 +1,28 @@
+/* What the ops on key/value caches have in common. */
+#ifndef BENCH_CACHE_H
+#define BENCH_CACHE_H
+
+#include "job.h"
+
+/* A tensor [batch, heads, rows, channels] of a cache type (see CACHE_TYPE). */
+tdm_tensor cache_tensor(const struct job *job, int64_t type, int64_t heads, int64_t rows, int64_t channels);
+
+tdm_kv_cache cache_of(const struct job *job);
+
+/* The buffers of a cache; the ops number their own from CACHE_BUFFERS on. */
+enum { CACHE_K, CACHE_V, CACHE_K_SCALE, CACHE_V_SCALE, CACHE_BUFFERS };
+void cache_reserve(struct job *job, const tdm_kv_cache *cache);
+tdm_kv_data cache_data(const struct job *job, const tdm_kv_cache *cache, int copy);
+
+/* Scales that map the range of a dtype to about [-1, 1]. */
+void fill_scales(const tdm_tensor *tensor, float *scale, struct random *random);
+
+/* Room for one int32 per sequence. */
+void reserve_lengths(struct job *job, int buffer);
+
+void reserve_tensor(struct job *job, int buffer, const tdm_tensor *tensor);
+
+/* "b1 h16/8 d128 q1 kv2048" and "f32+int8-tensor". */
+void label_attention(const struct job *job, char *shape, char *dtypes);
+
+#endif

@@ -1,0 +1,79 @@
+#include "cache.h"
+#include "error.h"
+#include "tests/reference/reference.h"
+#include "tests/reference/tensor.h"
+
+#include <math.h>
+
+enum { NEW_K = CACHE_BUFFERS, NEW_V, NEW_LEN, POS };
+
+static void describe(struct job *job)
+{
+    const struct gqa_shape *s = &job->gqa;
+    tdm_dtype dtype = (tdm_dtype)job->value[OPTION_DTYPE];
+    job->desc.kv_append = (tdm_kv_append_desc){.struct_size = sizeof(tdm_kv_append_desc),
+                                               .k = tensor4(dtype, s->batch, s->kv_heads, s->q_len, s->head_dim),
+                                               .v = tensor4(dtype, s->batch, s->kv_heads, s->q_len, s->v_head_dim),
+                                               .cache = cache_of(job)};
+}
+
+static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
+{
+    return tdm_kv_append_create(ctx, CPU, &job->desc.kv_append, op);
+}
+
+static void reserve(struct job *job)
+{
+    cache_reserve(job, &job->desc.kv_append.cache);
+    reserve_tensor(job, NEW_K, &job->desc.kv_append.k);
+    reserve_tensor(job, NEW_V, &job->desc.kv_append.v);
+    reserve_lengths(job, NEW_LEN);
+    reserve_lengths(job, POS);
+}
+
+static tdm_kv_append_args args_of(const struct job *job, int copy)
+{
+    const struct data *data = &job->data;
+    return (tdm_kv_append_args){.struct_size = sizeof(tdm_kv_append_args),
+                                .k = data_at(data, NEW_K, copy),
+                                .v = data_at(data, NEW_V, copy),
+                                .cache = cache_data(job, &job->desc.kv_append.cache, copy),
+                                .new_len = data_at(data, NEW_LEN, copy),
+                                .pos = data_at(data, POS, copy)};
+}
+
+static void fill(struct job *job, struct random *random)
+{
+    const tdm_kv_append_desc *desc = &job->desc.kv_append;
+    random_fill(&desc->k, data_at(&job->data, NEW_K, 0), 1, random);
+    random_fill(&desc->v, data_at(&job->data, NEW_V, 0), 1, random);
+    fill_scales(&desc->cache.k, data_at(&job->data, CACHE_K_SCALE, 0), random);
+    fill_scales(&desc->cache.v, data_at(&job->data, CACHE_V_SCALE, 0), random);
+    int32_t *new_len = data_at(&job->data, NEW_LEN, 0), *pos = data_at(&job->data, POS, 0), kv_len;
+    for (int64_t b = 0; b < job->gqa.batch; b++) {
+        gqa_shape_lengths(&job->gqa, b, &new_len[b], &kv_len);
+        pos[b] = kv_len - new_len[b];
+    }
+}
+
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+{
+    tdm_kv_append_args args = args_of(job, copy);
+    return tdm_kv_append_run(op, workspace, NULL, &args);
+}
+
+static const char *check(const struct job *job, int spare, double *error)
+{
+    const tdm_kv_cache *cache = &job->desc.kv_append.cache;
+    tdm_kv_append_args want_args = args_of(job, spare);
+    reference_kv_append(&job->desc.kv_append, &want_args);
+    tdm_kv_data got = cache_data(job, cache, 0), want = want_args.cache;
+    double v_error;
+    const char *k_wrong = check_stored(&cache->k, got.k, got.k_scale, want.k, want.k_scale, error);
+    const char *v_wrong = check_stored(&cache->v, got.v, got.v_scale, want.v, want.v_scale, &v_error);
+    *error = fmax(*error, v_error);
+    return k_wrong ? k_wrong : v_wrong;
+}
+
+const struct bench_op bench_kv_append = {"kv_append", OP_BIT_KV_APPEND, describe, create, reserve, fill, run,
+                                         check,       label_attention};

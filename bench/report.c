@@ -1,0 +1,118 @@
+#include "report.h"
+
+#include "json.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum needs { ALWAYS, WITH_CHECK, WITH_PEAK };
+
+static const struct column {
+    const char *name;
+    size_t offset;
+    enum { ARRAY, POINTER, NUMBER } kind;
+    int width;          /* in the table; texts are flush left */
+    const char *format; /* of a number                        */
+    enum needs needs;
+} columns[] = {
+    {"op", offsetof(struct result, op), POINTER, 10, NULL, ALWAYS},
+    {"shape", offsetof(struct result, shape), ARRAY, 26, NULL, ALWAYS},
+    {"dtypes", offsetof(struct result, dtypes), ARRAY, 24, NULL, ALWAYS},
+    {"threads", offsetof(struct result, threads), NUMBER, 7, "%.0f", ALWAYS},
+    {"impl", offsetof(struct result, impl), POINTER, 7, NULL, ALWAYS},
+    {"leaf", offsetof(struct result, leaf), POINTER, 7, NULL, ALWAYS},
+    {"repeats", offsetof(struct result, repeats), NUMBER, 7, "%.0f", ALWAYS},
+    {"median_us", offsetof(struct result, median_us), NUMBER, 11, "%.2f", ALWAYS},
+    {"p10_us", offsetof(struct result, p10_us), NUMBER, 11, "%.2f", ALWAYS},
+    {"p90_us", offsetof(struct result, p90_us), NUMBER, 11, "%.2f", ALWAYS},
+    {"min_us", offsetof(struct result, min_us), NUMBER, 11, "%.2f", ALWAYS},
+    {"gb_per_s", offsetof(struct result, gb_per_s), NUMBER, 9, "%.3f", ALWAYS},
+    {"gflop_per_s", offsetof(struct result, gflop_per_s), NUMBER, 11, "%.3f", ALWAYS},
+    {"error", offsetof(struct result, error), NUMBER, 9, "%.2e", WITH_CHECK},
+    {"peak_gb_per_s", offsetof(struct result, peak_gb_per_s), NUMBER, 13, "%.1f", WITH_PEAK},
+    {"peak_gflop_per_s", offsetof(struct result, peak_gflop_per_s), NUMBER, 16, "%.1f", WITH_PEAK},
+    {"share", offsetof(struct result, share), NUMBER, 6, "%.3f", WITH_PEAK},
+};
+
+#define COLUMNS (sizeof columns / sizeof columns[0])
+
+static bool shown(const struct report *report, const struct column *column)
+{
+    return column->needs == ALWAYS || (column->needs == WITH_CHECK ? report->check : report->peak);
+}
+
+static const char *text_of(const struct result *result, const struct column *column)
+{
+    const char *place = (const char *)result + column->offset;
+    return column->kind == ARRAY ? place : *(const char *const *)place;
+}
+
+static double number_of(const struct result *result, const struct column *column)
+{
+    return *(const double *)((const char *)result + column->offset);
+}
+
+static void table_row(const struct report *report, const struct result *result)
+{
+    for (const struct column *column = columns; column < columns + COLUMNS; column++) {
+        char cell[LABEL_SIZE];
+        if (!shown(report, column))
+            continue;
+        if (!result)
+            snprintf(cell, sizeof cell, "%s", column->name);
+        else if (column->kind == NUMBER)
+            snprintf(cell, sizeof cell, column->format, number_of(result, column));
+        else
+            snprintf(cell, sizeof cell, "%s", text_of(result, column));
+        printf("%s%*s", column == columns ? "" : "  ", column->kind == NUMBER ? column->width : -column->width, cell);
+    }
+    printf("\n");
+}
+
+/* No text of ours holds a comma or a quote. */
+static void csv_row(const struct report *report, const struct result *result)
+{
+    for (const struct column *column = columns; column < columns + COLUMNS; column++) {
+        if (!shown(report, column))
+            continue;
+        printf("%s", column == columns ? "" : ",");
+        if (!result)
+            printf("%s", column->name);
+        else if (column->kind == NUMBER)
+            printf(column->format, number_of(result, column));
+        else
+            printf("%s", text_of(result, column));
+    }
+    printf("\n");
+}
+
+static void json_row(const struct report *report, const struct result *result)
+{
+    printf("%s\n  {", report->rows ? "," : "[");
+    for (const struct column *column = columns; column < columns + COLUMNS; column++) {
+        if (!shown(report, column))
+            continue;
+        printf("%s\"%s\": ", column == columns ? "" : ", ", column->name);
+        if (column->kind == NUMBER)
+            printf(column->format, number_of(result, column));
+        else
+            json_string(text_of(result, column));
+    }
+    printf("}");
+}
+
+void report_row(struct report *report, const struct result *result)
+{
+    static void (*const row[])(const struct report *, const struct result *) = {table_row, csv_row, json_row};
+    if (report->rows == 0 && report->format != REPORT_JSON)
+        row[report->format](report, NULL);
+    row[report->format](report, result);
+    report->rows++;
+    fflush(stdout);
+}
+
+void report_end(const struct report *report)
+{
+    if (report->format == REPORT_JSON)
+        printf("%s\n]\n", report->rows ? "" : "[");
+}

@@ -1,0 +1,13 @@
+#include "op_rows.h"
+
+const struct op_row op_rows[OP_KINDS] = {
+    [OP_KV_APPEND] = {"kv_append", sizeof(tdm_kv_append_desc), sizeof(tdm_kv_append_args), kv_append_settle,
+                      kv_append_check, kv_append_lengths, kv_append_traffic},
+    [OP_GQA] = {"gqa", sizeof(tdm_gqa_desc), sizeof(tdm_gqa_args), gqa_settle, gqa_check, gqa_lengths, gqa_traffic},
+    [OP_FP8_MATMUL] = {"fp8_matmul", sizeof(tdm_fp8_matmul_desc), sizeof(tdm_fp8_matmul_args), fp8_matmul_settle,
+                       fp8_matmul_check, fp8_matmul_lengths, fp8_matmul_traffic},
+    [OP_QUANTIZE] = {"quantize", sizeof(tdm_convert_desc), sizeof(tdm_convert_args), quantize_settle, convert_check,
+                     convert_lengths, convert_traffic},
+    [OP_DEQUANTIZE] = {"dequantize", sizeof(tdm_convert_desc), sizeof(tdm_convert_args), dequantize_settle,
+                       convert_check, convert_lengths, convert_traffic},
+};

@@ -1,0 +1,53 @@
+/* The ops: one row each, holding what the common layer must know of an op. */
+#ifndef COMMON_OP_ROWS_H
+#define COMMON_OP_ROWS_H
+
+#include "backend.h"
+
+union op_args {
+    tdm_kv_append_args kv_append;
+    tdm_gqa_args gqa;
+    tdm_fp8_matmul_args fp8_matmul;
+    tdm_convert_args convert;
+};
+
+struct traffic {
+    uint64_t bytes, flops;
+};
+
+struct op_row {
+    const char *name;
+    size_t desc_size, args_size;
+    /* Check the desc and give it explicit ranks, strides and defaults. */
+    tdm_status (*settle)(union op_desc *desc);
+    /* Check the lengths and pointers of a run. */
+    tdm_status (*check)(const union op_desc *desc, const union op_args *args);
+    /* The lengths that dispatch looks at, the longest of the batch. */
+    void (*lengths)(const union op_desc *desc, const union op_args *args, tdm_lengths *lengths);
+    /* Ideal bytes and flops of a run. */
+    void (*traffic)(const union op_desc *desc, const union op_args *args, struct traffic *traffic);
+};
+
+extern const struct op_row op_rows[OP_KINDS];
+
+/* The rows' functions, one file an op. */
+tdm_status kv_append_settle(union op_desc *), gqa_settle(union op_desc *), fp8_matmul_settle(union op_desc *),
+    quantize_settle(union op_desc *), dequantize_settle(union op_desc *);
+tdm_status kv_append_check(const union op_desc *, const union op_args *), gqa_check(const union op_desc *, const union op_args *),
+    fp8_matmul_check(const union op_desc *, const union op_args *), convert_check(const union op_desc *, const union op_args *);
+void kv_append_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
+    gqa_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
+    fp8_matmul_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
+    convert_lengths(const union op_desc *, const union op_args *, tdm_lengths *);
+void kv_append_traffic(const union op_desc *, const union op_args *, struct traffic *),
+    gqa_traffic(const union op_desc *, const union op_args *, struct traffic *),
+    fp8_matmul_traffic(const union op_desc *, const union op_args *, struct traffic *),
+    convert_traffic(const union op_desc *, const union op_args *, struct traffic *);
+
+/* Both halves of a cache against each other; used by kv_append and gqa. */
+tdm_status cache_settle(tdm_kv_cache *cache);
+tdm_status cache_check(const tdm_kv_cache *cache, const tdm_kv_data *data);
+/* Bytes of `rows` cache rows over all kv heads, scales included. */
+uint64_t cache_traffic(const tdm_kv_cache *cache, int64_t rows);
+
+#endif

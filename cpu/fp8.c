@@ -1,0 +1,72 @@
+#include "fp8.h"
+
+#include "common/convert.h"
+
+struct fp8 fp8_open(const struct tdm_op *op, const struct run *run)
+{
+    const tdm_fp8_matmul_desc *d = &op->desc.fp8_matmul;
+    struct fp8 f = {d, run->args, cpu_leaf_for(op, &run->lengths), d->b.dim[0], d->b.dim[1], 0};
+    f.k_blocks = f.k ? (f.k - 1) / d->b.block[1] + 1 : 0;
+    return f;
+}
+
+bool fp8_done_without_depth(const struct fp8 *f)
+{
+    if (f->args->m == 0 || f->n == 0)
+        return true;
+    if (f->k)
+        return false;
+    enum { PIECE = 64 };
+    for (int64_t row = 0; row < f->args->m; row++)
+        for (int64_t n = 0; n < f->n; n += PIECE) {
+            float sums[PIECE] = {0};
+            fp8_store(f, row, n, sums, min64(PIECE, f->n - n));
+        }
+    return true;
+}
+
+void fp8_load_activations(const struct fp8 *f, int64_t row, float *out)
+{
+    const tdm_tensor *a = &f->desc->a;
+    enum { PIECE = 1 << 20 }; /* the leaf counts channels in int */
+    for (int64_t k = 0; k < f->k; k += PIECE) {
+        int64_t element = a->stride[1];
+        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + k * element), 0};
+        f->leaf->widen[cpu_leaf_type(a->dtype)](source, out + k, 0, 1, (int)min64(PIECE, f->k - k));
+    }
+    if (!f->desc->has_a_scale)
+        return;
+    float scale = f->args->a_scale[0];
+    for (int64_t k = 0; k < f->k; k++)
+        out[k] = scale == 0 ? 0 : round_to_e4m3(out[k] / scale) * scale;
+}
+
+const float *fp8_scales(const struct fp8 *f, int64_t n, float *buffer)
+{
+    const tdm_tensor *b = &f->desc->b;
+    int64_t first = n / b->block[0] * f->k_blocks;
+    if (b->scale_dtype == TDM_F32)
+        return (const float *)f->args->b_scale + first;
+    for (int64_t i = 0; i < f->k_blocks; i++)
+        buffer[i] = b->scale_dtype == TDM_BF16 ? f32_of_bf16(((const uint16_t *)f->args->b_scale)[first + i])
+                                               : f32_of_e8m0(((const uint8_t *)f->args->b_scale)[first + i]);
+    return buffer;
+}
+
+int64_t fp8_rows_of_one_scale(const struct fp8 *f, int64_t n, int64_t most)
+{
+    int64_t block = f->desc->b.block[0];
+    return min64(block - n % block, most);
+}
+
+void fp8_store(const struct fp8 *f, int64_t row, int64_t n, float *sums, int64_t columns)
+{
+    const tdm_tensor *out = &f->desc->out;
+    for (int64_t i = 0; i < columns && f->desc->has_bias; i++) {
+        const void *bias = f->args->bias;
+        sums[i] += out->dtype == TDM_F32   ? ((const float *)bias)[n + i]
+                   : out->dtype == TDM_F16 ? f32_of_f16(((const uint16_t *)bias)[n + i])
+                                           : f32_of_bf16(((const uint16_t *)bias)[n + i]);
+    }
+    cpu_narrow(f->leaf, sums, out->dtype, at(f->args->out, row * out->stride[0] + n * out->stride[1]), columns);
+}

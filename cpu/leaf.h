@@ -1,0 +1,95 @@
+/* The inner kernels of one instruction set, and the contract they keep.
+ *
+ * A leaf computes on plain memory: no allocation, no threads, no environment, no global state. It reads no
+ * byte past the last element it is asked for, needs no alignment beyond the element's, and writes nothing
+ * but its result. Scales never reach a leaf, save in fp8_dot: the loops fold them into q, the scores, the
+ * probabilities and the finished output. */
+#ifndef CPU_LEAF_H
+#define CPU_LEAF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a stored operand of a leaf can be. */
+enum leaf_type { LEAF_F32, LEAF_F16, LEAF_BF16, LEAF_I8, LEAF_I4, LEAF_F8E4M3, LEAF_TYPES };
+
+/* A matrix of stored rows: row j starts at data + j * stride bytes. i4 rows start on a byte and hold value
+ * nibble - 8, even index low; f8e4m3 codes 0x7f and 0xff read as NaN. */
+struct leaf_rows {
+    const void *data;
+    int64_t stride;
+};
+
+/* s[r * s_stride + j] (+)= sum over c of q[r * q_stride + c] * k[j][c]
+ * for r < rows, j < keys, c < channels; all at least 1, strides in floats. Dots for few rows. */
+typedef void leaf_qk(const float *q, int64_t q_stride, struct leaf_rows k, float *s, int64_t s_stride, int rows,
+                     int keys, int channels, bool accumulate);
+
+/* o[r * o_stride + c] (+)= sum over j of p[r * p_stride + j] * v[j][c]
+ * for r < rows, j < keys, c < channels. With f32 rows this is the matrix product of every packed path. A key
+ * whose p is 0 still contributes 0 * v. */
+typedef void leaf_sv(const float *p, int64_t p_stride, struct leaf_rows v, float *o, int64_t o_stride, int rows,
+                     int keys, int channels, bool accumulate);
+
+/* out[j * out_stride + c] = x[j][c]; exact for every type. */
+typedef void leaf_widen(struct leaf_rows x, float *out, int64_t out_stride, int rows, int channels);
+
+/* out[c * out_stride + j] = x[j][c]: the widened transpose; j < rows, c < channels. */
+typedef void leaf_transpose(struct leaf_rows x, float *out, int64_t out_stride, int rows, int channels);
+
+/* out[i] = x[i] rounded to nearest even in f16 or bf16 (NaN stays NaN, overflow gives infinity). */
+typedef void leaf_narrow(const float *x, void *out, int64_t n);
+
+/* One row of one block of scores, the online softmax step:
+ *   s[j] *= k_scale[j] when given;  m' = max(m, max of s);  p[j] = exp(s[j] - m')
+ *   l = l * exp(m - m') + sum of p;  s[j] = p[j] * v_scale[j] when given
+ * *m starts at -infinity and *l at 0. exp(0) is exactly 1 and exp of a NaN is NaN; results below 2^-126 may be 0.
+ * While every score is -infinity, p is 0 and nothing else changes. Returns exp(m - m'), by which what was
+ * accumulated before shrinks (1 when the maximum did not move or was -infinity). n >= 1. */
+typedef float leaf_softmax(float *s, int n, const float *k_scale, const float *v_scale, float *m, float *l);
+
+/* x[i] *= factor * (by ? by[i] : 1), the product factor * by[i] rounded first. */
+typedef void leaf_scale(float *x, const float *by, float factor, int64_t n);
+
+/* The largest magnitude; NaN when any x[i] is NaN. n >= 1. */
+typedef float leaf_absmax(const float *x, int64_t n);
+
+/* out[i] = clamp(round half to even(x[i] * inverse)) to [-128, 127]; inverse[i] when `by_channel`, else
+ * inverse[0]. A NaN product stores 0. */
+typedef void leaf_to_i8(const float *x, const float *inverse, bool by_channel, int8_t *out, int n);
+
+/* nibble i of out = 8 + clamp(round half to even(x[i] / scale)) to [-8, 7]; scale[i] when `by_channel`, else
+ * scale[0]; a scale of 0 and a NaN quotient store 0, and so does the spare nibble of an odd row. */
+typedef void leaf_to_i4(const float *x, const float *scale, bool by_channel, uint8_t *out, int n);
+
+/* out[r * out_stride + j] = sum over blocks b of scale[j * scale_stride + b] * sum over k in b of a[r][k] * w[j][k]
+ * where block b covers k in [b * block, min((b + 1) * block, depth)). w is f8e4m3, a has a_stride floats
+ * between rows; rows 1..8, columns >= 1, depth >= 0 (0 gives 0), block >= 1. */
+typedef void leaf_fp8_dot(const float *a, int64_t a_stride, struct leaf_rows w, const float *scale, int64_t scale_stride,
+                          int64_t block, float *out, int64_t out_stride, int rows, int columns, int64_t depth);
+
+/* One instruction set: a row of the table in cpu/isa.c. A slot left NULL is filled from `base`. */
+struct leaf_table {
+    const char *name;
+    uint64_t needs;                /* enum cpu_feature bits                                    */
+    const struct leaf_table *base; /* NULL only for scalar                                    */
+    bool approximate;              /* gives up the numeric contract: opt-in                   */
+    int direct_rows;               /* up to here qk and sv on stored rows beat widening first */
+    int row_step;                  /* sv on f32 is fastest on a multiple of this many rows    */
+    leaf_qk *qk[LEAF_TYPES];
+    leaf_sv *sv[LEAF_TYPES];
+    leaf_widen *widen[LEAF_TYPES];
+    leaf_transpose *transpose[LEAF_TYPES];
+    leaf_narrow *to_f16, *to_bf16;
+    leaf_softmax *softmax;
+    leaf_scale *scale;
+    leaf_absmax *absmax;
+    leaf_to_i8 *to_i8;
+    leaf_to_i4 *to_i4;
+    leaf_fp8_dot *fp8_dot;
+};
+
+#define LEAF_FIRST_SLOT qk      /* the function pointers are the tail of the struct: */
+#define LEAF_LAST_SLOT  fp8_dot /* isa.c fills them from the base as one run          */
+
+#endif

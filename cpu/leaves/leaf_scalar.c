@@ -1,0 +1,7 @@
+/* Plain C: runs everywhere and fills what the other tables leave empty. */
+#include "vec_scalar.h"
+
+#include "body.inc"
+
+extern const struct leaf_table leaf_scalar;
+const struct leaf_table leaf_scalar = {.name = "scalar", .direct_rows = 4, .row_step = SV_ROWS, ALL_SLOTS};

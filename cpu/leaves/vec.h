@@ -1,0 +1,38 @@
+/* The vector vocabulary: what the shared bodies (body_*.inc) are written in. One header per instruction set
+ * includes this one and defines, all static:
+ *
+ *   VW, vf, vm                    lanes of a vector; a vector of f32; a mask with one truth per lane
+ *   v_zero v_set1 v_load v_store  v_first(x): lane 0
+ *   v_load_part(p, n, fill)       the first n lanes (0 < n < VW) from memory, the others from fill
+ *   v_store_part(p, n, x)         the first n lanes only
+ *   v_add v_sub v_mul v_div       v_fma(a, b, c) = a * b + c, rounded once where the hardware can
+ *   v_max v_min (a, b)            b when either is a NaN
+ *   v_lt v_eq v_select(m, a, b)   m ? a : b; comparisons with a NaN are false
+ *   v_abs v_max_bits              the magnitude; the larger bit pattern (of magnitudes: a NaN wins)
+ *   v_exponent(x)                 the float whose exponent field is the low byte of x's bits: 2^(byte - 127)
+ *   v_hmax(x)                     the largest lane
+ *   v_sums(acc, n, out)           out[i] = sum of the lanes of acc[i], i < n: always the same tree of additions;
+ *                                 out holds at least VW floats, n is a constant
+ *   v_transpose(x)                the VW x VW matrix in x[VW]
+ *   v_load_T(row, i)              elements i .. i + VW of a stored row of type T, widened exactly
+ *   v_part_T(row, i, n)           the first n of them, nothing read behind; the other lanes hold finite values
+ *   v_store_f16 v_store_bf16 (p, x), v_store_i8(p, x) with x in [-128, 127]: rounded to nearest even
+ *
+ * and the register blocking: how many rows a block holds and, for each count of rows, how much of the other side. */
+#ifndef VEC_H
+#define VEC_H
+
+#include "cpu/isa.h"
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+
+/* Loops over registers: constant bounds, always unrolled. */
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#endif

@@ -1,0 +1,316 @@
+/* The vocabulary for AVX2 with FMA and F16C: 8 lanes, 16 registers. */
+#ifndef VEC_AVX2_H
+#define VEC_AVX2_H
+
+#include "vec.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6 };
+#define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 2)
+#define SV_VECTORS(rows) ((rows) == 1 ? 8 : (rows) <= 3 ? 4 : 2)
+#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+
+typedef __m256 vf;
+typedef __m256 vm;
+
+INLINE vf v_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+INLINE vf v_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+INLINE float v_first(vf x)
+{
+    return _mm256_cvtss_f32(x);
+}
+
+INLINE vf v_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+INLINE void v_store(float *p, vf x)
+{
+    _mm256_storeu_ps(p, x);
+}
+
+INLINE __m256i first_lanes(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+INLINE vf v_load_part(const float *p, int n, vf fill)
+{
+    __m256i lanes = first_lanes(n);
+    return _mm256_blendv_ps(fill, _mm256_maskload_ps(p, lanes), _mm256_castsi256_ps(lanes));
+}
+
+INLINE void v_store_part(float *p, int n, vf x)
+{
+    _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+
+INLINE vf v_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+INLINE vf v_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+INLINE vf v_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+INLINE vf v_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+INLINE vf v_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+INLINE vf v_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+INLINE vm v_lt(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+INLINE vm v_eq(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+
+INLINE vf v_select(vm m, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+
+INLINE vf v_abs(vf x)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
+
+INLINE vf v_max_bits(vf a, vf b)
+{
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+
+INLINE vf v_exponent(vf x)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 23));
+}
+
+INLINE float v_hmax(vf x)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+}
+
+/* Lane i of each half: the sum of that half of acc[i]. */
+INLINE __m256 half_sums(const vf *acc, const int n)
+{
+    __m256 zero = v_zero(), low = _mm256_hadd_ps(acc[0], n > 1 ? acc[1] : zero);
+    return _mm256_hadd_ps(low, n > 2 ? _mm256_hadd_ps(acc[2], n > 3 ? acc[3] : zero) : zero);
+}
+
+INLINE void v_sums(const vf *acc, const int n, float *out)
+{
+    __m256 a = half_sums(acc, n);
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)));
+    if (n > 4) {
+        __m256 b = half_sums(acc + 4, n - 4);
+        _mm_storeu_ps(out + 4, _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1)));
+    }
+}
+
+INLINE void v_transpose(vf *x)
+{
+    __m256 t[8];
+    UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        x[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        x[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        x[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        x[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x31);
+    }
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        x[i] = t[i];
+}
+
+/* n bytes, 0 < n < 8, in the low end of a word; reads no other byte. */
+INLINE uint64_t few_bytes(const char *p, int n)
+{
+    if (n >= 4) {
+        uint32_t low, high;
+        memcpy(&low, p, 4);
+        memcpy(&high, p + n - 4, 4);
+        return low | (uint64_t)high << 8 * (n - 4);
+    }
+    const uint8_t *byte = (const uint8_t *)p; /* of 1, 2 or 3: the first, the middle and the last are all of them */
+    return byte[0] | (uint64_t)byte[n / 2] << n / 2 * 8 | (uint64_t)byte[n - 1] << (n - 1) * 8;
+}
+
+INLINE __m128i few_halves(const char *p, int n)
+{
+    if (n < 4)
+        return _mm_cvtsi64_si128((long long)few_bytes(p, 2 * n));
+    __m128i low = _mm_loadl_epi64((const __m128i *)p);
+    return n == 4 ? low : _mm_insert_epi64(low, (long long)few_bytes(p + 8, 2 * n - 8), 1);
+}
+
+INLINE vf from_f16(__m128i x)
+{
+    return _mm256_cvtph_ps(x);
+}
+
+INLINE vf from_bf16(__m128i x)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+
+INLINE vf from_i8(__m128i x)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
+}
+
+INLINE vf from_i4(int x)
+{
+    __m256i nibbles = _mm256_srlv_epi32(_mm256_set1_epi32(x), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    nibbles = _mm256_and_si256(nibbles, _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
+}
+
+/* A code sign-extended, shifted left by 7 and with bit 14 cleared is an f16 of 2^-8 times its value, subnormals
+ * included. Only the NaN codes need repair: with the sign set they are 0xbf80, and all ones is a NaN in f16. */
+INLINE vf from_f8e4m3(__m128i x)
+{
+    __m128i half = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(x), 7), _mm_set1_epi16((short)0xbfff));
+    __m128i negative = _mm_or_si128(half, _mm_set1_epi16((short)0x8000));
+    half = _mm_or_si128(half, _mm_cmpeq_epi16(negative, _mm_set1_epi16((short)0xbf80)));
+    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256.0f));
+}
+
+INLINE vf v_load_f32(const char *row, int64_t i)
+{
+    return v_load((const float *)row + i);
+}
+
+INLINE vf v_part_f32(const char *row, int64_t i, int n)
+{
+    return _mm256_maskload_ps((const float *)row + i, first_lanes(n));
+}
+
+INLINE vf v_load_f16(const char *row, int64_t i)
+{
+    return from_f16(_mm_loadu_si128((const __m128i *)(row + 2 * i)));
+}
+
+INLINE vf v_part_f16(const char *row, int64_t i, int n)
+{
+    return from_f16(few_halves(row + 2 * i, n));
+}
+
+INLINE vf v_load_bf16(const char *row, int64_t i)
+{
+    return from_bf16(_mm_loadu_si128((const __m128i *)(row + 2 * i)));
+}
+
+INLINE vf v_part_bf16(const char *row, int64_t i, int n)
+{
+    return from_bf16(few_halves(row + 2 * i, n));
+}
+
+INLINE vf v_load_i8(const char *row, int64_t i)
+{
+    return from_i8(_mm_loadl_epi64((const __m128i *)(row + i)));
+}
+
+INLINE vf v_part_i8(const char *row, int64_t i, int n)
+{
+    return from_i8(_mm_cvtsi64_si128((long long)few_bytes(row + i, n)));
+}
+
+INLINE vf v_load_i4(const char *row, int64_t i)
+{
+    int x;
+    memcpy(&x, row + i / 2, 4);
+    return from_i4(x);
+}
+
+INLINE vf v_part_i4(const char *row, int64_t i, int n)
+{
+    return from_i4((int)few_bytes(row + i / 2, (n + 1) / 2));
+}
+
+INLINE vf v_load_f8e4m3(const char *row, int64_t i)
+{
+    return from_f8e4m3(_mm_loadl_epi64((const __m128i *)(row + i)));
+}
+
+INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
+{
+    return from_f8e4m3(_mm_cvtsi64_si128((long long)few_bytes(row + i, n)));
+}
+
+/* The low halves of 8 lanes that fit in 16 bits. */
+INLINE __m128i low_halves(__m256i x)
+{
+    return _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+}
+
+INLINE void v_store_f16(uint16_t *p, vf x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE void v_store_bf16(uint16_t *p, vf x)
+{
+    __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16);
+    __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
+    __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+    __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    _mm_storeu_si128((__m128i *)p, low_halves(_mm256_blendv_epi8(rounded, quiet, is_nan)));
+}
+
+INLINE void v_store_i8(int8_t *p, vf x)
+{
+    __m256i i = _mm256_cvtps_epi32(x);
+    __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(halves, halves));
+}
+
+#endif

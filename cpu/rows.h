@@ -1,0 +1,24 @@
+/* Rows of a cache or tensor from and to plain numbers, by the rules that include/tandem.h states. */
+#ifndef CPU_ROWS_H
+#define CPU_ROWS_H
+
+#include "cpu.h"
+
+/* The rows of one head: row i at data + i * stride bytes. */
+struct head_rows {
+    void *data;
+    int64_t stride;
+    tdm_dtype dtype;
+    tdm_scaling scaling;
+    float *scale; /* of this head: one, one a channel, or one a row */
+};
+
+/* Head `head` of batch `batch` of a settled rank-4 tensor, from row `first` on. */
+struct head_rows head_rows(const tdm_tensor *tensor, const void *data, const float *scale, int64_t batch, int64_t head,
+                           int64_t first);
+
+/* Convert n rows of `channels`; store writes PER_TOKEN scales and reads the others. */
+void rows_store(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels);
+void rows_load(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels);
+
+#endif

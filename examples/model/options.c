@@ -1,0 +1,152 @@
+#include "options.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind { FLAG, TEXT, INTEGER, REAL, CACHE, CACHE_K, CACHE_V, ACTIVATIONS } kind;
+
+#define AT(field) offsetof(options, field)
+
+/* Every option: its name, what follows it, where it goes and what it may be. */
+static const struct option_row {
+    const char *name, *argument, *help;
+    kind kind;
+    size_t offset;
+    double min, max;
+} rows[] = {
+    {"--prompt", "TEXT", "answer this", TEXT, AT(prompt), 0, 0},
+    {"--raw", NULL, "continue the prompt, without the chat template", FLAG, AT(raw), 0, 0},
+    {"--max-tokens", "N", "generate at most so many tokens (256)", INTEGER, AT(max_tokens), 0, 1 << 24},
+    {"--temperature", "T", "0 takes the likeliest token (0)", REAL, AT(temperature), 0, 100},
+    {"--top-p", "P", "draw from the likeliest tokens that reach P together (1)", REAL, AT(top_p), 0, 1},
+    {"--seed", "N", "of the random draws (0)", INTEGER, AT(seed), 0, 9e15},
+    {"--cache", "SCHEME", "how keys and values are stored (f32); see below", CACHE, 0, 0, 0},
+    {"--cache-k", "SCHEME", "the same for keys alone", CACHE_K, 0, 0, 0},
+    {"--cache-v", "SCHEME", "the same for values alone", CACHE_V, 0, 0, 0},
+    {"--activations", "TYPE", "what ops take and give: f32, f16 or bf16 (f32)", ACTIVATIONS, 0, 0, 0},
+    {"--threads", "N", "(one per core)", INTEGER, AT(threads), 0, 1024},
+    {"--chunk", "N", "tokens of one pass over a prompt (512), or over a text (all)", INTEGER, AT(chunk), 1, 1 << 24},
+    {"--context", "N", "tokens that the cache holds (as many as needed)", INTEGER, AT(context), 1, 1 << 24},
+    {"--tokenize", NULL, "print the prompt's tokens and stop", FLAG, AT(tokenize), 0, 0},
+    {"--logits", "FILE", "write the logits of each position of the prompt, as f32, and stop", TEXT, AT(logits), 0, 0},
+    {"--perplexity", "FILE", "of this text, with no chat template", TEXT, AT(perplexity), 0, 0},
+    {"--calibrate", "FILE", "run this text to find the scales of int8 and int4 caches", TEXT, AT(calibrate), 0, 0},
+    {"--tokens", "N", "of a text, use so many tokens (2000)", INTEGER, AT(tokens), 2, 1 << 24},
+    {"--calibration", "FILE", "where those scales are kept (MODEL.calibration)", TEXT, AT(calibration), 0, 0},
+    {"--help", NULL, "print this", FLAG, AT(help), 0, 0},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static bool read_scheme(const cache_scheme **scheme, const char *name, const char *text, error *err)
+{
+    *scheme = cache_scheme_find(text);
+    return *scheme != NULL || fail(err, "%s: got %.64s, want one of: %s", name, text, cache_scheme_names());
+}
+
+static bool read_activations(tdm_dtype *dtype, const char *name, const char *text, error *err)
+{
+    const cache_scheme *scheme = cache_scheme_find(text);
+    if (scheme == NULL || scheme->scaling != TDM_UNSCALED) {
+        return fail(err, "%s: got %.64s, want f32, f16 or bf16", name, text);
+    }
+    *dtype = scheme->dtype;
+    return true;
+}
+
+static bool read_number(const struct option_row *row, options *o, const char *text, error *err)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool whole = row->kind == REAL || value == (double)(int64_t)value;
+    if (end == text || *end != '\0' || !(value >= row->min && value <= row->max) || !whole) {
+        return fail(err, "%s: got %.64s, want a number from %g to %g", row->name, text, row->min, row->max);
+    }
+    if (row->kind == REAL) {
+        *(double *)((char *)o + row->offset) = value;
+    } else {
+        *(int64_t *)((char *)o + row->offset) = (int64_t)value;
+    }
+    return true;
+}
+
+static bool read_value(const struct option_row *row, options *o, const char *text, error *err)
+{
+    switch (row->kind) {
+    case FLAG:
+        *(bool *)((char *)o + row->offset) = true;
+        return true;
+    case TEXT:
+        *(const char **)((char *)o + row->offset) = text;
+        return true;
+    case CACHE:
+        return read_scheme(&o->k, row->name, text, err) && read_scheme(&o->v, row->name, text, err);
+    case CACHE_K:
+        return read_scheme(&o->k, row->name, text, err);
+    case CACHE_V:
+        return read_scheme(&o->v, row->name, text, err);
+    case ACTIVATIONS:
+        return read_activations(&o->activations, row->name, text, err);
+    default:
+        return read_number(row, o, text, err);
+    }
+}
+
+static const struct option_row *find_row(const char *name)
+{
+    for (int i = 0; i < ROWS; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+static bool check_options(const options *o, error *err)
+{
+    const int tasks = (o->prompt != NULL) + (o->perplexity != NULL) + (o->calibrate != NULL);
+    if (o->help) {
+        return true;
+    }
+    if (o->model == NULL) {
+        return fail(err, "model: no file given; --help lists the options");
+    }
+    return tasks == 1 || fail(err, "want one of --prompt, --perplexity and --calibrate; --help lists the options");
+}
+
+bool options_parse(options *o, int argc, char **argv, error *err)
+{
+    *o = (options){.max_tokens = 256, .tokens = 2000, .top_p = 1, .activations = TDM_F32};
+    o->k = o->v = cache_scheme_find("f32");
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        const struct option_row *row = find_row(name);
+        if (row == NULL && strncmp(name, "--", 2) == 0) {
+            return fail(err, "%.64s: no such option; --help lists them", name);
+        }
+        if (row == NULL && o->model != NULL) {
+            return fail(err, "%.64s: there is a model file already, %.64s", name, o->model);
+        }
+        if (row == NULL) {
+            o->model = name;
+            continue;
+        }
+        if (row->argument != NULL && ++i == argc) {
+            return fail(err, "%s: wants %s after it", name, row->argument);
+        }
+        if (!read_value(row, o, argv[i], err)) {
+            return false;
+        }
+    }
+    return check_options(o, err);
+}
+
+void options_usage(FILE *out)
+{
+    fprintf(out, "usage: tandem-run MODEL.safetensors --prompt TEXT [options]\n\n");
+    for (int i = 0; i < ROWS; i++) {
+        const char *argument = rows[i].argument != NULL ? rows[i].argument : "";
+        fprintf(out, "  %-14s %-7s %s\n", rows[i].name, argument, rows[i].help);
+    }
+    fprintf(out, "\ncache schemes: %s\n", cache_scheme_names());
+}

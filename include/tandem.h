@@ -1,0 +1,412 @@
+/* tandem.h - describe an op once, run it on a device many times.
+ *
+ * Rules that hold for every declaration below:
+ *   - Every desc, args and options struct starts with struct_size and is set up by its _init function or
+ *     by TDM_INIT(type). Fields added later are read only when struct_size says they are there; a struct
+ *     longer than the library knows must be zero past what it knows.
+ *   - Structs held by value in others (tensor, cache, cache data) end in spare fields that must be zero.
+ *   - Shapes are written [outermost, ..., innermost]. A stride is in bytes; 0 stands for dense. The
+ *     innermost dimension is always contiguous.
+ *   - Data pointers must be readable by the op's device and aligned to their element. No input is read
+ *     past its last element. Outputs may alias no input.
+ *   - create() validates, picks the kernels and allocates; run() checks lengths and pointers, computes,
+ *     and neither allocates nor reads the environment. On the CPU run() blocks until it is done.
+ *   - A context and an op may be used by several threads at once. A workspace serves one run at a time.
+ *   - A call that fails with BAD_ARG, UNSUPPORTED, NO_DEVICE or NO_MEMORY has changed nothing. After
+ *     DEVICE_ERROR the contents of outputs are undefined.
+ *   - Any length is 64-bit inside; no product of dimensions may exceed 2^63 - 1 bytes. */
+#ifndef TANDEM_H
+#define TANDEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TDM_API __attribute__((visibility("default")))
+#else
+#define TDM_API
+#endif
+
+/* ---- Version and status ------------------------------------------------- */
+
+#define TDM_VERSION_MAJOR 0
+#define TDM_VERSION_MINOR 1
+#define TDM_VERSION_PATCH 0
+#define TDM_VERSION (TDM_VERSION_MAJOR << 16 | TDM_VERSION_MINOR << 8 | TDM_VERSION_PATCH)
+
+/* The version of the library that is loaded, as TDM_VERSION packs it. */
+TDM_API uint32_t tdm_version(void);
+
+/* What went wrong, told apart by what the caller should do about it. */
+typedef enum tdm_status {
+    TDM_OK = 0,
+    TDM_BAD_ARG,     /* wrong on any machine (shape, null pointer, length): fix the call     */
+    TDM_UNSUPPORTED, /* well formed, but no kernel of this device takes it: try another      */
+    TDM_NO_DEVICE,   /* the device is absent or its backend did not load: use another device */
+    TDM_NO_MEMORY,   /* an allocation failed: free something and call again                  */
+    TDM_DEVICE_ERROR /* the driver or a library of the device failed: close the context      */
+} tdm_status;
+
+/* "TDM_OK", "TDM_BAD_ARG", ...; "unknown status" for any other number. */
+TDM_API const char *tdm_status_name(tdm_status status);
+
+/* What this thread's last failed call objected to, as "field: got X, want Y". Valid until the thread's
+ * next failing call; never NULL, "" before the first failure. */
+TDM_API const char *tdm_last_error(void);
+
+/* Zero-initialise a struct and set its struct_size. */
+#ifdef __cplusplus
+#define TDM_INIT(type) (tdm_init_<type>())
+#else
+#define TDM_INIT(type) ((type){.struct_size = sizeof(type)})
+#endif
+
+/* ---- Context -------------------------------------------------------------- */
+
+typedef enum tdm_device_kind { TDM_CPU = 0, TDM_CUDA = 1 } tdm_device_kind;
+typedef struct tdm_device {
+    tdm_device_kind kind;
+    int32_t index; /* 0 for the CPU */
+} tdm_device;
+
+typedef struct tdm_ctx tdm_ctx;             /* devices, thread pool, settings          */
+typedef struct tdm_op tdm_op;               /* a validated desc with its kernels        */
+typedef struct tdm_workspace tdm_workspace; /* scratch of one run in flight             */
+
+/* One call of parallel_for's task: item i of [0, n) on worker 0 <= worker < threads. */
+typedef void (*tdm_task)(void *arg, int64_t i, int worker);
+
+/* The host's own threads. parallel_for calls task(arg, i, worker) once for each i in [0, n) and returns
+ * when all are done; no two calls with one worker number may overlap. It may use fewer workers than
+ * `threads`, or none but the caller's own thread. */
+typedef struct tdm_threads {
+    int32_t threads; /* 1..1024 */
+    void (*parallel_for)(void *user, int64_t n, tdm_task task, void *arg);
+    void *user;
+} tdm_threads;
+
+/* The host's own memory for contexts, ops and workspaces. alloc returns NULL when there is none, else
+ * `bytes` bytes aligned to `alignment` (a power of two up to 4096). free takes what alloc returned. */
+typedef struct tdm_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t alignment);
+    void (*free)(void *user, void *pointer);
+    void *user;
+} tdm_allocator;
+
+/* One finished run, given to the trace callback on the thread that called run. */
+typedef struct tdm_event {
+    const char *op;   /* "gqa"                                                          */
+    const char *impl; /* "flash"                                                        */
+    const char *leaf; /* "avx2"; the leaf row the impl called                           */
+    uint64_t ns;      /* wall time of the run                                           */
+    uint64_t bytes;   /* ideal traffic of this call: each input and output byte once    */
+    uint64_t flops;   /* ideal work of this call: two per multiply-add, masked keys not */
+} tdm_event;
+
+typedef enum tdm_log_level { TDM_LOG_OFF = 0, TDM_LOG_ERROR, TDM_LOG_WARN, TDM_LOG_INFO } tdm_log_level;
+
+typedef struct tdm_options {
+    size_t struct_size;
+    int32_t threads;                /* 0: TANDEM_THREADS, else one per core this process may use; 1..1024 */
+    const tdm_threads *host;        /* the host's pool; NULL: our own. Read during tdm_open only         */
+    const tdm_allocator *allocator; /* NULL: the C library's. Read during tdm_open only                  */
+    void (*log)(void *user, tdm_log_level level, const char *message); /* NULL: silent, but see TANDEM_LOG */
+    void (*trace)(void *user, const tdm_event *event); /* NULL: runs are not timed, but see TANDEM_TRACE */
+    void *user;              /* handed to log and trace                                            */
+    const char *const *env;  /* "NAME=value" strings up to a NULL, read in place of the process's
+                              * environment; an empty list ignores it. NULL: the process's own       */
+} tdm_options;
+
+/* Open a context: read the environment once, find the devices, start the threads.
+ *
+ * version    TDM_VERSION of the header the caller was built with
+ * options    NULL for the defaults. What an option sets holds; the environment (docs/environment.md)
+ *            fills what is left at its default and can only take kernels away
+ * ctx        receives the context; NULL after a failure
+ * BAD_ARG when the version is not this library's or a TANDEM_ variable is not understood (the message lists
+ * what it may be). A missing GPU is never an error here. After fork() the child may only close it. */
+TDM_API tdm_status tdm_open(uint32_t version, const tdm_options *options, tdm_ctx **ctx);
+
+/* Join the threads and free the context. NULL is fine. Destroy its workspaces and ops first. */
+TDM_API void tdm_close(tdm_ctx *ctx);
+
+/* ---- What there is: devices, kernels, settings ------------------------------ */
+
+typedef struct tdm_device_info {
+    size_t struct_size;
+    int32_t present;   /* 0: a run on it would give NO_DEVICE; reason says why          */
+    int32_t threads;   /* workers of the context's pool; 0 on a GPU                     */
+    char name[128];    /* the product's name                                            */
+    char features[512];/* "avx2 fma f16c", or the compute capability; space-separated   */
+    char reason[256];  /* why it is absent, or ""                                       */
+    int64_t memory;    /* bytes; 0 when unknown                                         */
+    int64_t cache[3];  /* data bytes of L1 and L2 of one core and of L3; 0 when unknown */
+} tdm_device_info;
+
+/* Describe a device. BAD_ARG for a kind or index that cannot exist; an absent GPU is described. */
+TDM_API tdm_status tdm_device_get(const tdm_ctx *ctx, tdm_device device, tdm_device_info *info);
+
+/* A row of a dispatch table: an impl (one way to run an op) or a leaf (the inner kernels of one
+ * instruction set). Rows come in the order in which dispatch tries them. */
+typedef struct tdm_kernel {
+    size_t struct_size;
+    const char *op;   /* the impl's op; "" for a leaf, which serves all ops                 */
+    const char *name; /* as TANDEM_SKIP takes it                                            */
+    int32_t is_leaf;
+    int32_t approximate; /* gives up the numeric contract; used only when TANDEM_ALLOW names it */
+    int32_t usable;      /* by this context on this machine                                  */
+    char reason[256];    /* why not, or ""                                                   */
+} tdm_kernel;
+
+/* Row `index` of a device's tables, impls first. BAD_ARG past the last row. */
+TDM_API tdm_status tdm_kernel_get(const tdm_ctx *ctx, tdm_device device, int32_t index, tdm_kernel *kernel);
+
+/* A variable that the library reads. */
+typedef struct tdm_setting {
+    size_t struct_size;
+    const char *name, *meaning;
+    const char *value; /* as read when the context was opened; NULL when it was not set */
+} tdm_setting;
+
+/* Row `index` of the variables. BAD_ARG past the last row. */
+TDM_API tdm_status tdm_setting_get(const tdm_ctx *ctx, int32_t index, tdm_setting *setting);
+
+/* ---- Device memory ----------------------------------------------------------- */
+
+typedef enum tdm_memory { TDM_DEVICE_MEMORY = 0, TDM_PINNED_HOST = 1 } tdm_memory;
+
+/* Memory that a device reads, 64-byte aligned; on the CPU both kinds are plain memory. bytes 0 gives NULL.
+ * The host's allocator serves the CPU. */
+TDM_API tdm_status tdm_alloc(tdm_ctx *ctx, tdm_device device, tdm_memory kind, size_t bytes, void **pointer);
+TDM_API void tdm_free(tdm_ctx *ctx, tdm_device device, tdm_memory kind, void *pointer);
+
+/* Copy between devices. Between CPU pointers it is done on return; with a GPU it is enqueued on stream. */
+TDM_API tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device from, const void *src, size_t bytes,
+                            void *stream);
+
+/* ---- Tensors ------------------------------------------------------------------- */
+
+typedef enum tdm_dtype {
+    TDM_F32 = 1,
+    TDM_F16,    /* IEEE binary16                                                      */
+    TDM_BF16,   /* the upper half of an f32                                           */
+    TDM_F8E4M3, /* OCP "fn" variant: no infinity, 0x7f and 0xff are NaN, largest 448  */
+    TDM_E8M0,   /* scales only: 2^(byte - 127), 0xff is NaN                           */
+    TDM_I8,     /* -128..127                                                          */
+    TDM_I4      /* two per byte, even index in the low nibble, value = nibble - 8; rows start on a byte,
+                 * and an odd row's last high nibble holds 0 (nibble 8) */
+} tdm_dtype;
+
+/* value = scale * stored; the shape of the dense scales follows from the tensor. A tensor of rank r < 4
+ * reads as rank 4 with leading dimensions of 1: [batch, heads, rows, channels]. A scale of 0 stores 0
+ * and reads 0. Dynamic scales are absmax / 127 (i8) or absmax / 7 (i4) of what they cover. */
+typedef enum tdm_scaling {
+    TDM_UNSCALED = 0,
+    TDM_PER_TENSOR,  /* [1]                                                  static: given      */
+    TDM_PER_CHANNEL, /* [heads, channels]                                    static: given      */
+    TDM_PER_TOKEN,   /* [batch, heads, rows]                                 dynamic: written   */
+    TDM_PER_BLOCK    /* [ceil(rows / block[0]), ceil(channels / block[1])]   of a weight matrix */
+} tdm_scaling;
+
+/* The description of a tensor; it holds no data. */
+typedef struct tdm_tensor {
+    tdm_dtype dtype;
+    tdm_dtype scale_dtype; /* 0: f32; PER_BLOCK also takes bf16 and e8m0 */
+    int32_t rank;          /* 1..4                                       */
+    tdm_scaling scaling;
+    int64_t dim[4];        /* dim[0..rank), outermost first, each >= 0 and at least 1 where an op says so */
+    int64_t stride[4];     /* bytes between neighbours of each dimension; 0: dense. The last must be 0 or
+                            * the element's size; i4 tensors count the bytes of packed pairs              */
+    int64_t block[2];      /* PER_BLOCK: rows and channels that share a scale, each >= 1                  */
+    int64_t spare[4];
+} tdm_tensor;
+
+/* A key/value cache: what append writes and gqa reads, described once.
+ *
+ * k   [batch, kv_heads, capacity, head_dim]    f32, f16, bf16 (UNSCALED), i8 or i4 (PER_TENSOR,
+ * v   [batch, kv_heads, capacity, v_head_dim]  PER_CHANNEL, PER_TOKEN); the two may differ in type */
+typedef struct tdm_kv_cache {
+    tdm_tensor k, v;
+    int64_t spare[8];
+} tdm_kv_cache;
+
+/* The memory of one cache. Scales are f32 and dense; NULL where the tensor is UNSCALED. */
+typedef struct tdm_kv_data {
+    void *k, *v;
+    float *k_scale, *v_scale;
+    void *spare[4];
+} tdm_kv_data;
+
+/* ---- Ops: what they share --------------------------------------------------------- */
+
+/* Free an op. NULL is fine. Destroy its workspaces first. */
+TDM_API void tdm_op_destroy(tdm_op *op);
+
+/* Bytes of scratch that one run in flight needs; 0: run takes a NULL workspace. */
+TDM_API tdm_status tdm_workspace_size(const tdm_op *op, size_t *bytes);
+
+/* Make the workspace of one run in flight.
+ *
+ * memory     64-byte aligned, of at least tdm_workspace_size bytes, the caller's until destroy; or NULL:
+ *            taken from the context's allocator
+ * bytes      size of memory; ignored when it is NULL */
+TDM_API tdm_status tdm_workspace_create(const tdm_op *op, void *memory, size_t bytes, tdm_workspace **workspace);
+TDM_API void tdm_workspace_destroy(tdm_workspace *workspace);
+
+/* The lengths of a run that dispatch looks at. */
+typedef struct tdm_lengths {
+    size_t struct_size;
+    int64_t m;             /* fp8_matmul: rows                                */
+    int64_t q_len, kv_len; /* gqa: the longest sequence's; kv_append: q_len   */
+} tdm_lengths;
+
+/* Say which impl and leaf a run of these lengths will use, and why each other row is passed over.
+ *
+ * choices    receives up to `capacity` rows, impls first and then leaves, in dispatch order; the one
+ *            impl and the one leaf that will run have usable = 1 and an empty reason
+ * count      receives the number of rows there are */
+TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm_kernel *choices, int32_t capacity,
+                               int32_t *count);
+
+/* ---- kv_append ------------------------------------------------------------------------ */
+
+/* Append tokens to a cache, quantizing on the way in.
+ *
+ *   cache[b, h, pos[b] + i, :] = store(k[b, h, i, :] / scale), i in [0, new_len[b])
+ *   store: round half to even, clamp to [-128, 127] or [-8, 7]; f16 and bf16 round to nearest even
+ *
+ * i8 multiplies by 1 / scale, i4 divides (as ONNX Runtime's GroupQueryAttention does). A NaN is stored as 0
+ * under a static scale; under PER_TOKEN a row that holds a NaN or an infinity gets the scale NaN and so
+ * reads back as NaN. */
+typedef struct tdm_kv_append_desc {
+    size_t struct_size;
+    tdm_tensor k, v; /* [batch, kv_heads, max_new, head_dim of k and of v]; f32, f16 or bf16 */
+    tdm_kv_cache cache;
+} tdm_kv_append_desc;
+
+typedef struct tdm_kv_append_args {
+    size_t struct_size;
+    const void *k, *v;
+    tdm_kv_data cache;      /* PER_TOKEN scales of the new rows are written, other scales read          */
+    const int32_t *new_len; /* [batch] tokens of each sequence in k and v: 0..max_new                    */
+    const int32_t *pos;     /* [batch] the row of the first: 0..capacity, pos + new_len <= capacity      */
+} tdm_kv_append_args;
+
+TDM_API tdm_status tdm_kv_append_create(tdm_ctx *ctx, tdm_device device, const tdm_kv_append_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_kv_append_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
+                                     const tdm_kv_append_args *args);
+
+/* ---- gqa -------------------------------------------------------------------------------- */
+
+/* Grouped-query attention over a cache; query head h reads kv head h / (q_heads / kv_heads).
+ *
+ *   s[j] = scale * q . k[j]
+ *   p    = softmax of s over the visible keys
+ *   out  = sum over visible j of p[j] * v[j];   lse = natural log of the sum of exp(s[j])
+ *
+ * Query i of q_len[b] sits at position kv_len[b] - q_len[b] + i (kv_len counts this call's tokens). Key j is
+ * visible when 0 <= j < kv_len[b] and position - window_left <= j <= position + window_right; -1 stands for
+ * unlimited, and causal is window_right = 0. A row that sees no key gives 0 and lse = -infinity. Rows from
+ * q_len[b] on are not written. A NaN in a slot that a row does not see never reaches that row.
+ * Online softmax after Milakov and Gimelshein, 2018. Error bound: docs/numerics.md. */
+typedef struct tdm_gqa_desc {
+    size_t struct_size;
+    tdm_tensor q;   /* [batch, q_heads, max_q, head_dim]    f32, f16 or bf16; q_heads % kv_heads == 0 */
+    tdm_tensor out; /* [batch, q_heads, max_q, v_head_dim]  of q's dtype                              */
+    tdm_kv_cache cache;
+    float scale;          /* 0: 1 / sqrt(head_dim); finite                       */
+    int32_t window_left;  /* keys before a query's own position it sees; -1: all */
+    int32_t window_right; /* keys after it; 0: causal; -1: all                   */
+} tdm_gqa_desc;
+
+/* Zero the desc and set the windows to causal (-1, 0). */
+TDM_API void tdm_gqa_desc_init(tdm_gqa_desc *desc);
+
+typedef struct tdm_gqa_args {
+    size_t struct_size;
+    const void *q;
+    tdm_kv_data cache;     /* read only                               */
+    const int32_t *q_len;  /* [batch] 0..max_q; host memory            */
+    const int32_t *kv_len; /* [batch] 0..capacity; host memory         */
+    void *out;
+    float *lse; /* [batch, q_heads, max_q] dense, or NULL  */
+} tdm_gqa_args;
+
+TDM_API tdm_status tdm_gqa_create(tdm_ctx *ctx, tdm_device device, const tdm_gqa_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_gqa_run(const tdm_op *op, tdm_workspace *workspace, void *stream, const tdm_gqa_args *args);
+
+/* ---- fp8_matmul ---------------------------------------------------------------------------- */
+
+/* Multiply activations by a block-scaled FP8 weight.
+ *
+ *   out[i, n] = sum over k of a'[i, k] * b[n, k] * b_scale[n / block[0], k / block[1]]  + bias[n]
+ *   a' = a, or e4m3(a / a_scale) * a_scale when a_scale is given (W8A8 rounding, saturating at 448,
+ *   NaN stays NaN; a_scale 0 gives zeros)
+ *
+ * Products and sums are f32; the result is rounded once to out's dtype. Error bound: docs/numerics.md.
+ * Checkpoints: [N, ceil(K / 128)] scales are block {1, 128}; weight_scale_inv is block {128, 128}. */
+typedef struct tdm_fp8_matmul_desc {
+    size_t struct_size;
+    tdm_tensor a;   /* [max_m, k]  f32, f16 or bf16; max_m and k >= 0                          */
+    tdm_tensor b;   /* [n, k]      f8e4m3, PER_BLOCK, scale_dtype f32, bf16 or e8m0            */
+    tdm_tensor out; /* [max_m, n]  of a's dtype                                               */
+    int32_t has_bias;
+    int32_t has_a_scale;
+} tdm_fp8_matmul_desc;
+
+typedef struct tdm_fp8_matmul_args {
+    size_t struct_size;
+    const void *a;
+    const void *b;
+    const void *b_scale;  /* dense [ceil(n / block[0]), ceil(k / block[1])] of scale_dtype */
+    const void *bias;     /* [n] of a's dtype; NULL exactly when has_bias is 0              */
+    const float *a_scale; /* one value; NULL exactly when has_a_scale is 0                  */
+    int64_t m;            /* rows of a: 0..max_m; 0 does nothing                            */
+    void *out;
+} tdm_fp8_matmul_args;
+
+TDM_API tdm_status tdm_fp8_matmul_create(tdm_ctx *ctx, tdm_device device, const tdm_fp8_matmul_desc *desc,
+                                         tdm_op **op);
+TDM_API tdm_status tdm_fp8_matmul_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
+                                      const tdm_fp8_matmul_args *args);
+
+/* ---- quantize and dequantize ------------------------------------------------------------------ */
+
+/* Convert a tensor to or from a cache type, by the rules of kv_append.
+ *
+ * One of src and dst is f32, f16 or bf16, UNSCALED: dst of dequantize, src of quantize. The other is any
+ * cache type with any cache scaling. Both have the same rank and dims. */
+typedef struct tdm_convert_desc {
+    size_t struct_size;
+    tdm_tensor src, dst;
+} tdm_convert_desc;
+
+typedef struct tdm_convert_args {
+    size_t struct_size;
+    const void *src;
+    void *dst;
+    float *scale; /* dense, f32, shaped by the quantized tensor; written by quantize under PER_TOKEN, else
+                   * read; NULL exactly when that tensor is UNSCALED */
+} tdm_convert_args;
+
+TDM_API tdm_status tdm_quantize_create(tdm_ctx *ctx, tdm_device device, const tdm_convert_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_quantize_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
+                                    const tdm_convert_args *args);
+TDM_API tdm_status tdm_dequantize_create(tdm_ctx *ctx, tdm_device device, const tdm_convert_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_dequantize_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
+                                      const tdm_convert_args *args);
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+template <class T> static inline T tdm_init_() {
+    T value = T();
+    value.struct_size = sizeof(T);
+    return value;
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Format the C sources by .clang-format; with --check, only say which would change.
+set -eu
+. "$(dirname "$0")/setup.sh"
+need format
+case ${1-} in
+--check) mode="--dry-run -Werror" ;;
+"") mode=-i ;;
+*) echo "usage: scripts/format.sh [--check]" && exit 2 ;;
+esac
+find include common cpu cuda bench examples tests -name '*.[ch]' -o -name '*.inc' -o -name '*.cpp' |
+    xargs clang-format $mode

@@ -1,0 +1,65 @@
+# Sourced by the other scripts: what they need from the machine, and how they speak.
+
+jobs=$(nproc)
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+# need GROUP...   Install the packages of these groups (scripts/packages.txt) that are missing.
+need() {
+    if ! command -v dpkg-query >/dev/null; then
+        echo "This is not Debian: going on without a look at what is installed (see scripts/packages.txt)."
+        return
+    fi
+    missing=
+    for package in $(awk -v groups=" $* " '!/^#/ { for (i = 2; i <= NF; i++) if (index(groups, " " $i " ")) { print $1; next } }' \
+        scripts/packages.txt); do
+        status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=absent
+        [ "$status" = installed ] || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        printf 'Packages are missing. Run this as root, then start again:\n\n    apt-get install%s\n\n' "$missing"
+        exit 1
+    fi
+    say "Installing$missing"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends $missing >build/apt.log 2>&1 || {
+        cat build/apt.log
+        exit 1
+    }
+}
+
+# venv REQUIREMENTS...   Make build/venv hold what these files list; $python is its interpreter.
+venv() {
+    python=$PWD/build/venv/bin/python
+    [ -x "$python" ] || python3 -m venv build/venv
+    for file in "$@"; do
+        stamp=build/venv/$(echo "$file" | tr / _)
+        cmp -s "$file" "$stamp" && continue
+        say "Installing into build/venv: $file"
+        "$python" -m pip install --quiet --disable-pip-version-check --requirement "$file"
+        cp "$file" "$stamp"
+    done
+}
+
+# compile PRESET [CMAKE_OPTION...]   Configure and build into build/PRESET; the output goes to a log.
+compile() {
+    preset=$1
+    shift
+    say "Building ($preset)"
+    mkdir -p "build/$preset"
+    if cmake --preset "$preset" "$@" >"build/$preset/configure.log" 2>&1 &&
+        cmake --build --preset "$preset" --parallel "$jobs" >"build/$preset/build.log" 2>&1; then
+        grep 'CUDA backend' "build/$preset/configure.log" || true
+    else
+        cat "build/$preset/configure.log"
+        tail -n 60 "build/$preset/build.log"
+        exit 1
+    fi
+}
+
+cd "$(dirname "$0")/.."
+mkdir -p build

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Install what is missing, build Tandem and run every test: optimised, under AddressSanitizer with UBSan, and under
+# ThreadSanitizer.
+#
+# usage: scripts/test.sh [CMAKE_OPTION...]
+set -eu
+. "$(dirname "$0")/setup.sh"
+
+passed=0 failed=0 skipped=0
+
+# count FILE ATTRIBUTE   A number from the head of a JUnit report.
+count() {
+    sed -n "1,/<testcase/s/^.*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1
+}
+
+# test_variant PRESET [CMAKE_OPTION...]
+test_variant() {
+    compile "$@"
+    say "Testing ($1)"
+    report=build/$1/tests.xml
+    rm -f "$report"
+    ctest --preset "$1" --parallel "$jobs" --output-junit "$PWD/$report" || true
+    bad=$(count "$report" failures) idle=$(($(count "$report" skipped) + $(count "$report" disabled)))
+    failed=$((failed + bad)) skipped=$((skipped + idle))
+    passed=$((passed + $(count "$report" tests) - bad - idle))
+}
+
+need build python test
+venv examples/requirements.txt
+for preset in release asan tsan; do
+    test_variant $preset -DPython3_EXECUTABLE="$python" "$@"
+done
+
+say "Built and tested: release (optimised), asan (memory, leaks, undefined behaviour), tsan (data races)."
+echo "Logs and reports: build/*/configure.log, build/*/build.log, build/*/tests.xml."
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,168 @@
+#include "gqa_problem.h"
+
+#include "tests/reference/formats.h"
+#include "tests/reference/random.h"
+#include "tests/reference/tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { UNUSED = 0xFF, SPARE_SLOTS = 3 };
+
+tdm_tensor layout_tensor(tdm_dtype dtype, bool interleaved, int64_t batch, int64_t heads, int64_t rows,
+                         int64_t channels)
+{
+    tdm_tensor tensor = tensor4(dtype, batch, heads, rows, channels);
+    if (interleaved) {
+        tensor.stride[1] = format_bytes(dtype, channels) + format_bytes(dtype, 3 + (dtype == TDM_I4));
+        tensor.stride[2] = heads * tensor.stride[1];
+        tensor.stride[0] = rows * tensor.stride[2];
+    }
+    return tensor;
+}
+
+/* The first `rows` rows of sequence b. */
+static tdm_tensor sequence(const tdm_tensor *tensor, int64_t rows)
+{
+    tdm_tensor view = *tensor;
+    for (int axis = 0; axis < 3; axis++)
+        view.stride[axis] = tensor_stride(tensor, axis);
+    view.dim[0] = 1;
+    view.dim[2] = rows;
+    return view;
+}
+
+static struct guard filled(const tdm_tensor *tensor, const int32_t *rows, double magnitude, struct random *random)
+{
+    struct guard guard = guard_new((size_t)tensor_bytes(tensor), UNUSED);
+    for (int64_t b = 0; b < tensor->dim[0]; b++) {
+        tdm_tensor view = sequence(tensor, rows[b]);
+        random_fill(&view, tensor_row(tensor, guard.data, b, 0, 0), magnitude, random);
+    }
+    return guard;
+}
+
+/* Scales that bring the codes to `magnitude`; those of slots not reached yet are NaN. */
+static struct guard scales_of(const tdm_tensor *tensor, const int32_t *rows, double magnitude, struct random *random)
+{
+    int64_t n = tensor_scales(tensor);
+    struct guard guard = guard_new((size_t)n * sizeof(float), UNUSED);
+    float *scale = guard.data;
+    random_scales(scale, n, magnitude / (tensor->dtype == TDM_I8 ? 127 : 7), random);
+    for (int64_t i = 0; tensor->scaling == TDM_PER_TOKEN && i < n; i++)
+        if (i % tensor->dim[2] >= rows[i / tensor->dim[2] / tensor->dim[1]])
+            scale[i] = NAN;
+    return guard;
+}
+
+static const char *check(const struct problem *base)
+{
+    const struct gqa_problem *p = (const struct gqa_problem *)base;
+    tdm_tensor lse = tensor4(TDM_F32, p->desc.q.dim[0], p->desc.q.dim[1], p->desc.q.dim[2], 1);
+    const char *bad = compare_tensor(&p->desc.out, p->args.out, &p->expected.out, p->q_len);
+    if (!bad)
+        bad = compare_untouched(&p->desc.out, p->args.out, p->q_len, OUTPUT_FILL);
+    if (bad || !p->args.lse)
+        return bad;
+    static char text[300];
+    bad = compare_tensor(&lse, p->args.lse, &p->expected.lse, p->q_len);
+    if (!bad)
+        bad = compare_untouched(&lse, p->args.lse, p->q_len, OUTPUT_FILL);
+    snprintf(text, sizeof text, "lse %s", bad ? bad : "");
+    return bad ? text : NULL;
+}
+
+static void describe(struct gqa_problem *p, const struct gqa_setup *setup)
+{
+    const struct gqa_shape *shape = setup->shape;
+    const struct cache_type *cache = &setup->cache;
+    int64_t capacity = shape->kv_len + SPARE_SLOTS;
+    tdm_gqa_desc_init(&p->desc);
+    p->desc.q = layout_tensor(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len,
+                              shape->head_dim);
+    p->desc.out = layout_tensor(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len,
+                                shape->v_head_dim);
+    p->desc.cache.k = layout_tensor(cache->k, setup->interleaved, shape->batch, shape->kv_heads, capacity,
+                                    shape->head_dim);
+    p->desc.cache.v = layout_tensor(cache->v, setup->interleaved, shape->batch, shape->kv_heads, capacity,
+                                    shape->v_head_dim);
+    p->desc.cache.k.scaling = cache->k_scaling;
+    p->desc.cache.v.scaling = cache->v_scaling;
+    p->desc.scale = setup->scale;
+    p->desc.window_left = shape->window_left;
+    p->desc.window_right = shape->window_right;
+}
+
+struct gqa_problem *gqa_problem_new(const struct gqa_setup *setup)
+{
+    struct gqa_problem *p = calloc(1, sizeof *p);
+    const struct gqa_shape *shape = setup->shape;
+    struct random random = {setup->seed + 1};
+    double magnitude = setup->magnitude > 0 ? setup->magnitude : 2;
+    describe(p, setup);
+    p->q_len = calloc((size_t)shape->batch, sizeof(int32_t));
+    p->kv_len = calloc((size_t)shape->batch, sizeof(int32_t));
+    for (int64_t b = 0; b < shape->batch; b++) {
+        gqa_shape_lengths(shape, b, &p->q_len[b], &p->kv_len[b]);
+        p->q_len[b] = setup->q_len ? setup->q_len[b] : p->q_len[b];
+        p->kv_len[b] = setup->kv_len ? setup->kv_len[b] : p->kv_len[b];
+    }
+    p->q = filled(&p->desc.q, p->q_len, magnitude, &random);
+    p->k = filled(&p->desc.cache.k, p->kv_len, magnitude, &random);
+    p->v = filled(&p->desc.cache.v, p->kv_len, magnitude, &random);
+    p->k_scale = scales_of(&p->desc.cache.k, p->kv_len, magnitude, &random);
+    p->v_scale = scales_of(&p->desc.cache.v, p->kv_len, magnitude, &random);
+    p->base = (struct problem){.op = "gqa", .desc = &p->desc, .args = &p->args, .check = check};
+    p->args = (tdm_gqa_args){
+        .struct_size = sizeof p->args,
+        .q = p->q.data,
+        .cache = {p->k.data, p->v.data, p->k_scale.bytes ? p->k_scale.data : NULL,
+                  p->v_scale.bytes ? p->v_scale.data : NULL, {NULL}},
+        .q_len = p->q_len,
+        .kv_len = p->kv_len,
+        .out = problem_output(&p->base, tensor_bytes(&p->desc.out)),
+        .lse = problem_output(&p->base, shape->batch * shape->q_heads * shape->q_len * (int64_t)sizeof(float)),
+    };
+    return p;
+}
+
+void gqa_problem_expect(struct gqa_problem *p)
+{
+    gqa_expected_free(&p->expected);
+    p->expected = reference_gqa(&p->desc, &p->args);
+    const struct guard *inputs[] = {&p->q, &p->k, &p->v, &p->k_scale, &p->v_scale};
+    for (int i = 0; i < 5; i++)
+        guard_read_only(inputs[i]);
+}
+
+void gqa_problem_free(struct gqa_problem *p)
+{
+    struct guard *inputs[] = {&p->q, &p->k, &p->v, &p->k_scale, &p->v_scale};
+    for (int i = 0; i < 5; i++)
+        guard_free(inputs[i]);
+    problem_free_outputs(&p->base);
+    gqa_expected_free(&p->expected);
+    free(p->q_len);
+    free(p->kv_len);
+    free(p);
+}
+
+const char *gqa_check(const struct gqa_setup *setup)
+{
+    struct gqa_problem *problem = gqa_problem_new(setup);
+    gqa_problem_expect(problem);
+    const char *bad = problem_all_variants(&problem->base);
+    gqa_problem_free(problem);
+    return bad;
+}
+
+const char *gqa_label(const struct gqa_setup *setup)
+{
+    static char text[160];
+    const struct cache_type *cache = &setup->cache;
+    snprintf(text, sizeof text, "%s, %s, cache %s %s / %s %s%s", setup->shape->name, format_name(setup->dtype),
+             format_name(cache->k), scaling_text(cache->k_scaling), format_name(cache->v),
+             scaling_text(cache->v_scaling), setup->interleaved ? ", interleaved" : "");
+    return text;
+}

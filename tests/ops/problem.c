@@ -1,0 +1,175 @@
+#include "problem.h"
+
+#include "variants.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const tdm_device cpu = {TDM_CPU, 0};
+static char text[512];
+
+static tdm_status create(const struct problem *p, tdm_ctx *ctx, tdm_op **op)
+{
+    switch (p->op[0]) {
+    case 'k': return tdm_kv_append_create(ctx, cpu, p->desc, op);
+    case 'g': return tdm_gqa_create(ctx, cpu, p->desc, op);
+    case 'f': return tdm_fp8_matmul_create(ctx, cpu, p->desc, op);
+    case 'q': return tdm_quantize_create(ctx, cpu, p->desc, op);
+    default: return tdm_dequantize_create(ctx, cpu, p->desc, op);
+    }
+}
+
+static tdm_status run(const struct problem *p, const tdm_op *op, tdm_workspace *workspace)
+{
+    switch (p->op[0]) {
+    case 'k': return tdm_kv_append_run(op, workspace, NULL, p->args);
+    case 'g': return tdm_gqa_run(op, workspace, NULL, p->args);
+    case 'f': return tdm_fp8_matmul_run(op, workspace, NULL, p->args);
+    case 'q': return tdm_quantize_run(op, workspace, NULL, p->args);
+    default: return tdm_dequantize_run(op, workspace, NULL, p->args);
+    }
+}
+
+void *problem_output(struct problem *problem, int64_t bytes)
+{
+    if (bytes == 0)
+        return NULL;
+    struct output *output = &problem->output[problem->outputs++];
+    output->memory = guard_new((size_t)bytes, OUTPUT_FILL);
+    output->initial = malloc((size_t)bytes);
+    memset(output->initial, OUTPUT_FILL, (size_t)bytes);
+    return output->memory.data;
+}
+
+void problem_keep(struct problem *problem)
+{
+    for (int i = 0; i < problem->outputs; i++)
+        memcpy(problem->output[i].initial, problem->output[i].memory.data, problem->output[i].memory.bytes);
+}
+
+void problem_free_outputs(struct problem *problem)
+{
+    for (int i = 0; i < problem->outputs; i++) {
+        guard_free(&problem->output[i].memory);
+        free(problem->output[i].initial);
+    }
+    problem->outputs = 0;
+}
+
+tdm_status problem_run(struct problem *problem, tdm_ctx *ctx)
+{
+    for (int i = 0; i < problem->outputs; i++)
+        memcpy(problem->output[i].memory.data, problem->output[i].initial, problem->output[i].memory.bytes);
+    tdm_op *op = NULL;
+    tdm_workspace *workspace = NULL;
+    size_t bytes = 0;
+    tdm_status status = create(problem, ctx, &op);
+    if (status || (status = tdm_workspace_size(op, &bytes))) {
+        tdm_op_destroy(op);
+        return status;
+    }
+    bytes = (bytes + 63) / 64 * 64;
+    struct guard scratch = guard_new(bytes, 0xFF); /* what is read before it was written reads as NaN */
+    status = tdm_workspace_create(op, bytes ? scratch.data : NULL, bytes, &workspace);
+    if (!status)
+        status = run(problem, op, workspace);
+    if (!guard_intact(&scratch)) {
+        fprintf(stderr, "%s: wrote before its workspace\n", problem->op);
+        abort();
+    }
+    tdm_workspace_destroy(workspace);
+    tdm_op_destroy(op);
+    guard_free(&scratch);
+    return status;
+}
+
+/* ---- variants ------------------------------------------------------------------- */
+
+static const char *explain(const char *label, int threads, const char *what)
+{
+    static char copy[400];
+    snprintf(copy, sizeof copy, "%s", what);
+    snprintf(text, sizeof text, "%s, %d threads: %s", label, threads, copy);
+    return text;
+}
+
+static const char *run_one(struct problem *problem, const struct variant *variant, int threads, problem_body *body,
+                           void *arg, int *ran)
+{
+    struct forced forced;
+    if (forced_open(&forced, problem->op, variant, threads))
+        return explain(variant->label, threads, tdm_last_error());
+    tdm_status status = problem_run(problem, forced.ctx);
+    const char *bad = status && status != TDM_UNSUPPORTED ? tdm_last_error() : NULL;
+    if (!status) {
+        *ran += 1;
+        bad = forced_check(&forced);
+        for (int i = 0; i < problem->outputs && !bad; i++)
+            bad = guard_intact(&problem->output[i].memory) ? NULL : "wrote before an output";
+        if (!bad)
+            bad = body(problem, forced.ctx, arg);
+    }
+    const char *result = bad ? explain(variant->label, threads, bad) : NULL;
+    tdm_close(forced.ctx);
+    return result;
+}
+
+const char *problem_each_variant(struct problem *problem, int threads, problem_body *body, void *arg)
+{
+    struct variant variants[64];
+    int count = variants_of(problem->op, variants, 64), ran = 0;
+    for (int i = 0; i < count; i++) {
+        const char *bad = run_one(problem, &variants[i], threads, body, arg, &ran);
+        if (bad)
+            return bad;
+    }
+    return ran ? NULL : "no variant takes this problem";
+}
+
+static const char *check_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    (void)ctx, (void)arg;
+    return problem->check(problem);
+}
+
+static const char *same_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    (void)ctx;
+    void **first = arg;
+    for (int i = 0; i < problem->outputs; i++)
+        if (memcmp(first[i], problem->output[i].memory.data, problem->output[i].memory.bytes))
+            return "not the bits that one thread gives";
+    return NULL;
+}
+
+/* All thread counts of one variant. */
+static const char *check_variant(struct problem *problem, const struct variant *variant, int *ran)
+{
+    static const int threads[] = {1, 2, 7};
+    void *first[MAX_OUTPUTS];
+    int before = *ran;
+    const char *bad = run_one(problem, variant, threads[0], check_body, NULL, ran);
+    if (bad || *ran == before)
+        return bad;
+    for (int i = 0; i < problem->outputs; i++)
+        first[i] = memcpy(malloc(problem->output[i].memory.bytes), problem->output[i].memory.data,
+                          problem->output[i].memory.bytes);
+    for (int t = 1; t < 3 && !bad; t++)
+        bad = run_one(problem, variant, threads[t], same_body, first, ran);
+    for (int i = 0; i < problem->outputs; i++)
+        free(first[i]);
+    return bad;
+}
+
+const char *problem_all_variants(struct problem *problem)
+{
+    struct variant variants[64];
+    int count = variants_of(problem->op, variants, 64), ran = 0;
+    for (int i = 0; i < count; i++) {
+        const char *bad = check_variant(problem, &variants[i], &ran);
+        if (bad)
+            return bad;
+    }
+    return ran ? NULL : "no variant takes this problem";
+}

@@ -1,0 +1,206 @@
+/* What the bits of a result may depend on: not on the other sequences of a batch, not on repetition, not on
+ * whether lse is asked for. And steps give what one prefill gives, within the bound. */
+#include "gqa_problem.h"
+#include "indices.h"
+#include "tests/reference/tensor.h"
+
+#include <string.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+static const struct cache_type caches[] = {{TDM_F32, TDM_UNSCALED, TDM_F16, TDM_UNSCALED},
+                                           {TDM_I8, TDM_PER_TOKEN, TDM_I8, TDM_PER_TOKEN},
+                                           {TDM_I8, TDM_PER_CHANNEL, TDM_I4, TDM_PER_TOKEN},
+                                           {TDM_I4, TDM_PER_TENSOR, TDM_BF16, TDM_UNSCALED}};
+
+static const struct gqa_shape shapes[] = {{"ragged prefill", 0, 5, 4, 2, 40, 40, 50, 300, -1, 0, true},
+                                          {"ragged decode", 0, 5, 6, 2, 64, 64, 1, 1100, -1, 0, true},
+                                          {"ragged window", 0, 4, 4, 4, 33, 20, 70, 200, 40, 5, true}};
+
+/* The same problem for one of its sequences alone, in the same memory. */
+struct alone {
+    tdm_gqa_desc desc;
+    tdm_gqa_args args;
+};
+
+static float *scale_of(const tdm_tensor *tensor, float *scale, int64_t b)
+{
+    return tensor->scaling == TDM_PER_TOKEN ? scale + b * tensor->dim[1] * tensor->dim[2] : scale;
+}
+
+static void isolate(const struct gqa_problem *p, int64_t b, struct alone *alone)
+{
+    alone->desc = p->desc;
+    alone->args = p->args;
+    tdm_tensor *tensors[] = {&alone->desc.q, &alone->desc.out, &alone->desc.cache.k, &alone->desc.cache.v};
+    for (int i = 0; i < 4; i++)
+        tensors[i]->dim[0] = 1;
+    alone->args.q = tensor_row(&p->desc.q, p->args.q, b, 0, 0);
+    alone->args.out = tensor_row(&p->desc.out, p->args.out, b, 0, 0);
+    alone->args.lse += b * p->desc.q.dim[1] * p->desc.q.dim[2];
+    alone->args.cache.k = tensor_row(&p->desc.cache.k, p->args.cache.k, b, 0, 0);
+    alone->args.cache.v = tensor_row(&p->desc.cache.v, p->args.cache.v, b, 0, 0);
+    alone->args.cache.k_scale = scale_of(&p->desc.cache.k, p->args.cache.k_scale, b);
+    alone->args.cache.v_scale = scale_of(&p->desc.cache.v, p->args.cache.v_scale, b);
+    alone->args.q_len += b;
+    alone->args.kv_len += b;
+}
+
+/* The outputs as they are now, to compare with later. */
+struct kept {
+    struct guard out, lse;
+};
+
+static struct kept keep(const struct problem *problem)
+{
+    struct kept kept = {guard_new(problem->output[0].memory.bytes, 0), guard_new(problem->output[1].memory.bytes, 0)};
+    memcpy(kept.out.data, problem->output[0].memory.data, kept.out.bytes);
+    memcpy(kept.lse.data, problem->output[1].memory.data, kept.lse.bytes);
+    return kept;
+}
+
+static const char *compare_kept(const struct problem *problem, struct kept *kept)
+{
+    const char *bad = compare_bytes("out", problem->output[0].memory.data, kept->out.data, kept->out.bytes);
+    if (!bad)
+        bad = compare_bytes("lse", problem->output[1].memory.data, kept->lse.data, kept->lse.bytes);
+    guard_free(&kept->out);
+    guard_free(&kept->lse);
+    return bad;
+}
+
+static void clear(struct problem *problem)
+{
+    for (int i = 0; i < 2; i++)
+        memset(problem->output[i].memory.data, OUTPUT_FILL, problem->output[i].memory.bytes);
+}
+
+static const char *alone_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    (void)arg;
+    const struct gqa_problem *p = (const struct gqa_problem *)problem;
+    struct kept batch = keep(problem);
+    clear(problem);
+    for (int64_t b = 0; b < p->desc.q.dim[0]; b++) {
+        struct alone alone;
+        isolate(p, b, &alone);
+        struct problem one = {.op = "gqa", .desc = &alone.desc, .args = &alone.args};
+        if (problem_run(&one, ctx))
+            return tdm_last_error();
+    }
+    return compare_kept(problem, &batch);
+}
+
+TEST_EACH(gqa_bits, batch_neighbours, COUNT(shapes) * COUNT(caches))
+{
+    struct gqa_setup setup = {.shape = &shapes[*at / COUNT(caches)],
+                              .cache = caches[*at % COUNT(caches)],
+                              .dtype = TDM_F32,
+                              .interleaved = *at % 2};
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    EXPECT_NONE(problem_each_variant(&p->base, 2, alone_body, NULL), gqa_label(&setup));
+    gqa_problem_free(p);
+}
+
+static const char *repeat_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    (void)arg;
+    struct kept first = keep(problem);
+    tdm_op *op = NULL;
+    tdm_workspace *workspace = NULL;
+    const char *bad = NULL;
+    if (tdm_gqa_create(ctx, (tdm_device){TDM_CPU, 0}, problem->desc, &op) ||
+        tdm_workspace_create(op, NULL, 0, &workspace))
+        bad = tdm_last_error();
+    for (int i = 0; i < 3 && !bad; i++)
+        bad = tdm_gqa_run(op, workspace, NULL, problem->args) ? tdm_last_error() : NULL;
+    tdm_workspace_destroy(workspace);
+    tdm_op_destroy(op);
+    const char *differs = compare_kept(problem, &first);
+    return bad ? bad : differs;
+}
+
+TEST_EACH(gqa_bits, repetition, COUNT(shapes))
+{
+    struct gqa_setup setup = {.shape = &shapes[*at], .cache = caches[*at], .dtype = TDM_BF16};
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    EXPECT_NONE(problem_each_variant(&p->base, 7, repeat_body, NULL), gqa_label(&setup));
+    gqa_problem_free(p);
+}
+
+static const char *without_lse_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    tdm_gqa_args *args = arg;
+    struct kept with = keep(problem);
+    float *lse = args->lse;
+    args->lse = NULL;
+    tdm_status status = problem_run(problem, ctx);
+    args->lse = lse;
+    memcpy(problem->output[1].memory.data, with.lse.data, with.lse.bytes);
+    const char *differs = compare_kept(problem, &with);
+    return status ? tdm_last_error() : differs;
+}
+
+TEST_EACH(gqa_bits, without_lse, COUNT(shapes))
+{
+    struct gqa_setup setup = {.shape = &shapes[*at], .cache = caches[*at], .dtype = TDM_F16};
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    EXPECT_NONE(problem_each_variant(&p->base, 2, without_lse_body, &p->args), gqa_label(&setup));
+    gqa_problem_free(p);
+}
+
+/* ---- steps ------------------------------------------------------------------------------ */
+
+/* Run the prefill's queries `step` at a time, each time over the keys that were there then. */
+static const char *run_steps(struct gqa_problem *p, tdm_ctx *ctx, int64_t step)
+{
+    int64_t tokens = p->desc.q.dim[2];
+    for (int64_t start = 0; start < tokens; start += step) {
+        struct alone alone = {p->desc, p->args};
+        int32_t q_len = (int32_t)(tokens - start < step ? tokens - start : step);
+        int32_t kv_len = (int32_t)start + q_len;
+        tdm_tensor *tensors[] = {&alone.desc.q, &alone.desc.out};
+        for (int i = 0; i < 2; i++) {
+            for (int axis = 0; axis < 3; axis++)
+                tensors[i]->stride[axis] = tensor_stride(&p->desc.q, axis);
+            tensors[i]->dim[2] = step;
+        }
+        alone.args.q = tensor_row(&p->desc.q, p->args.q, 0, 0, start);
+        alone.args.out = tensor_row(&p->desc.out, p->args.out, 0, 0, start);
+        alone.args.lse = NULL;
+        alone.args.q_len = &q_len;
+        alone.args.kv_len = &kv_len;
+        struct problem one = {.op = "gqa", .desc = &alone.desc, .args = &alone.args};
+        if (problem_run(&one, ctx))
+            return tdm_last_error();
+    }
+    return NULL;
+}
+
+static const char *steps_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    static const int64_t steps[] = {1, 2, 3, 5, 8};
+    struct gqa_problem *p = arg;
+    struct guard lse = guard_new(problem->output[1].memory.bytes, 0);
+    memcpy(lse.data, problem->output[1].memory.data, lse.bytes);
+    const char *bad = problem->check(problem);
+    for (int i = 0; i < COUNT(steps) && !bad; i++) {
+        clear(problem);
+        memcpy(problem->output[1].memory.data, lse.data, lse.bytes);
+        bad = run_steps(p, ctx, steps[i]);
+        if (!bad)
+            bad = problem->check(problem);
+    }
+    guard_free(&lse);
+    return bad;
+}
+
+TEST_EACH(gqa_bits, steps_equal_prefill, COUNT(caches) * 2)
+{
+    struct gqa_shape shape = {"steps", 0, 1, 4, 2, 40, 40, 75, 75, *at % 2 ? 20 : -1, 0, false};
+    struct gqa_setup setup = {.shape = &shape, .cache = caches[*at / 2], .dtype = TDM_F32};
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    gqa_problem_expect(p);
+    EXPECT_NONE(problem_each_variant(&p->base, 2, steps_body, p), gqa_label(&setup));
+    gqa_problem_free(p);
+}

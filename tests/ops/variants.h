@@ -1,0 +1,31 @@
+/* Every way in which this machine can run an op: each impl row with each leaf row, one at a time, chosen by
+ * leaving all others out. A new row is tested as soon as it stands in its table. */
+#ifndef TESTS_OPS_VARIANTS_H
+#define TESTS_OPS_VARIANTS_H
+
+#include "tandem.h"
+
+#include <stdbool.h>
+
+struct variant {
+    char impl[32], leaf[32];
+    char skip[512]; /* "TANDEM_SKIP=..." */
+    char label[80]; /* "flash on avx2"   */
+};
+
+/* The usable variants of an op on the CPU. */
+int variants_of(const char *op, struct variant *variants, int capacity);
+
+/* A context whose runs of the op can only use this variant. Runs that use another are counted. */
+struct forced {
+    tdm_ctx *ctx;
+    const struct variant *variant;
+    const char *op;
+    int runs, strays;
+};
+tdm_status forced_open(struct forced *forced, const char *op, const struct variant *variant, int threads);
+
+/* NULL when all runs so far used the variant, and there was one; else a text. */
+const char *forced_check(const struct forced *forced);
+
+#endif

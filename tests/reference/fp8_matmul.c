@@ -1,0 +1,70 @@
+#include "bounds.h"
+#include "formats.h"
+#include "reference.h"
+#include "tensor.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* An activation as the product sees it, and how far off it may be: with an a_scale, a quotient that lies within
+ * a rounding of the border between two codes may take either. */
+struct activation {
+    double value, slack;
+};
+
+static struct activation activation_of(double a, const float *a_scale)
+{
+    if (!a_scale)
+        return (struct activation){a, 0};
+    double scale = *a_scale;
+    if (scale == 0)
+        return (struct activation){0, 0};
+    double quotient = a / scale, code = format_round(TDM_F8E4M3, quotient);
+    double low = format_round(TDM_F8E4M3, quotient * (1 - 4 * ROUNDOFF));
+    double high = format_round(TDM_F8E4M3, quotient * (1 + 4 * ROUNDOFF));
+    double slack = isfinite(quotient) ? fmax(fabs(high - code), fabs(code - low)) : 0;
+    return (struct activation){code * scale, slack * fabs(scale)};
+}
+
+/* Section "fp8_matmul" of docs/numerics.md for one element of the output. */
+static void element(const struct activation *a, const double *b, const double *scale, int64_t depth, double bias,
+                    double roundings, double *value, double *bound)
+{
+    double sum = bias, magnitude = fabs(bias), slack = 0, underflow = 1;
+    for (int64_t k = 0; k < depth; k++) {
+        double weight = b[k] * scale[k];
+        sum += a[k].value * weight;
+        magnitude += (fabs(a[k].value) + a[k].slack) * fabs(weight);
+        slack += a[k].slack * fabs(weight);
+        underflow += 1 + fabs(a[k].value) + fabs(scale[k]);
+    }
+    *value = sum;
+    *bound = gamma_of(roundings) * magnitude + slack + UNDERFLOW * underflow;
+}
+
+struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args)
+{
+    int64_t n = desc->b.dim[0], depth = desc->b.dim[1], columns = (depth + desc->b.block[1] - 1) / desc->b.block[1];
+    tdm_dtype scale_dtype = desc->b.scale_dtype ? desc->b.scale_dtype : TDM_F32;
+    struct expected expected = expected_new(desc->out.dim[0] * n);
+    struct activation *a = malloc((size_t)(depth + 1) * sizeof *a);
+    double *scale = malloc((size_t)(n * depth + 1) * sizeof *scale);
+    double *b = tensor_read(&desc->b, args->b);
+    for (int64_t i = 0; i < n * depth; i++)
+        scale[i] = format_decode(scale_dtype, args->b_scale,
+                                 i / depth / desc->b.block[0] * columns + i % depth / desc->b.block[1]);
+    for (int64_t m = 0; m < args->m; m++) {
+        for (int64_t k = 0; k < depth; k++)
+            a[k] = activation_of(format_decode(desc->a.dtype, tensor_row(&desc->a, args->a, 0, 0, m), k),
+                                 args->a_scale);
+        for (int64_t j = 0; j < n; j++) {
+            double bias = args->bias ? format_decode(desc->a.dtype, args->bias, j) : 0;
+            element(a, b + j * depth, scale + j * depth, depth, bias, (double)(depth + columns + FP8_ROUNDINGS),
+                    &expected.value[m * n + j], &expected.bound[m * n + j]);
+        }
+    }
+    free(a);
+    free(scale);
+    free(b);
+    return expected;
+}

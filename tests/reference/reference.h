@@ -1,0 +1,28 @@
+/* What each op must compute, in double, everything materialised. Where the result is a function of exactly
+ * rounded steps (append, quantize, dequantize) the reference gives the bytes; where the order of f32
+ * operations is the library's choice (gqa, fp8_matmul) it gives the exact value of each element and the bound
+ * derived in docs/numerics.md. All take valid descs and args. */
+#ifndef TESTS_REFERENCE_REFERENCE_H
+#define TESTS_REFERENCE_REFERENCE_H
+
+#include "compare.h"
+
+/* Write to args->cache what tdm_kv_append_run writes. */
+void reference_kv_append(const tdm_kv_append_desc *desc, const tdm_kv_append_args *args);
+
+/* Write to args->dst (and args->scale) what the run writes. */
+void reference_quantize(const tdm_convert_desc *desc, const tdm_convert_args *args);
+void reference_dequantize(const tdm_convert_desc *desc, const tdm_convert_args *args);
+
+/* Results of rows from q_len on are left 0. */
+struct gqa_expected {
+    struct expected out; /* as desc->out                      */
+    struct expected lse; /* [batch, q_heads, max_q]           */
+};
+struct gqa_expected reference_gqa(const tdm_gqa_desc *desc, const tdm_gqa_args *args);
+void gqa_expected_free(struct gqa_expected *expected);
+
+/* Results of rows from args->m on are left 0. */
+struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args);
+
+#endif
