@@ -39,7 +39,7 @@ static const struct name suite_names[] = {
 
 #define ANY (~0u)
 #define CACHES (OP_BIT_GQA | OP_BIT_KV_APPEND | OP_BIT_QUANTIZE | OP_BIT_DEQUANTIZE)
-#define DIM_MAX (INT64_C(1) << 31)
+#define DIM_MAX INT32_MAX
 
 static const struct option {
     const char *name;

@@ -101,8 +101,9 @@ tdm_status backends_find(tdm_ctx *ctx, tdm_device device, struct loaded **found)
 {
     if ((unsigned)device.kind >= BACKENDS)
         return fail(TDM_BAD_ARG, "device.kind: got %d, want TDM_CPU or TDM_CUDA", (int)device.kind);
-    if (device.index < 0)
-        return fail(TDM_BAD_ARG, "device.index: got %d, want 0 or more", device.index);
+    if (device.index < 0 || (device.kind == TDM_CPU && device.index > 0))
+        return fail(TDM_BAD_ARG, "device.index: got %d, want 0%s", device.index,
+                    device.kind == TDM_CPU ? "" : " or more");
     *found = backends_get(ctx, device.kind);
     if (!*found)
         return fail(TDM_NO_DEVICE, "device: %s", ctx->backends[device.kind].reason);

@@ -70,7 +70,7 @@ TDM_API const char *tdm_last_error(void);
 typedef enum tdm_device_kind { TDM_CPU = 0, TDM_CUDA = 1 } tdm_device_kind;
 typedef struct tdm_device {
     tdm_device_kind kind;
-    int32_t index; /* 0 for the CPU */
+    int32_t index; /* the CPU has 0 only */
 } tdm_device;
 
 typedef struct tdm_ctx tdm_ctx;             /* devices, thread pool, settings          */
@@ -162,7 +162,7 @@ typedef struct tdm_kernel {
     char reason[256];    /* why not, or ""                                                   */
 } tdm_kernel;
 
-/* Row `index` of a device's tables, impls first. BAD_ARG past the last row. */
+/* Row `index` of a device's tables, impls first. BAD_ARG past the last row, NO_DEVICE for an absent device. */
 TDM_API tdm_status tdm_kernel_get(const tdm_ctx *ctx, tdm_device device, int32_t index, tdm_kernel *kernel);
 
 /* A variable that the library reads. */
@@ -203,7 +203,8 @@ typedef enum tdm_dtype {
 
 /* value = scale * stored; the shape of the dense scales follows from the tensor. A tensor of rank r < 4
  * reads as rank 4 with leading dimensions of 1: [batch, heads, rows, channels]. A scale of 0 stores 0
- * and reads 0. Dynamic scales are absmax / 127 (i8) or absmax / 7 (i4) of what they cover. */
+ * and reads 0. Dynamic scales are absmax / 127 (i8) or absmax / 7 (i4) of what they cover, and 0 where the
+ * reciprocal of that would overflow (magnitudes below about 4e-37). */
 typedef enum tdm_scaling {
     TDM_UNSCALED = 0,
     TDM_PER_TENSOR,  /* [1]                                                  static: given      */
@@ -267,7 +268,8 @@ typedef struct tdm_lengths {
 /* Say which impl and leaf a run of these lengths will use, and why each other row is passed over.
  *
  * choices    receives up to `capacity` rows, impls first and then leaves, in dispatch order; the one
- *            impl and the one leaf that will run have usable = 1 and an empty reason
+ *            impl and the one leaf that will run have usable = 1 and an empty reason. Set struct_size
+ *            of each
  * count      receives the number of rows there are */
 TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm_kernel *choices, int32_t capacity,
                                int32_t *count);

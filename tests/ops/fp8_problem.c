@@ -62,7 +62,7 @@ static struct guard block_scales(const tdm_tensor *tensor, double size, struct r
         float scale;
         random_scales(&scale, 1, size, random);
         if (dtype == TDM_E8M0)
-            ((uint8_t *)guard.data)[i] = (uint8_t)(127 + ilogb(size) - random_below(random, 3));
+            ((uint8_t *)guard.data)[i] = (uint8_t)fmax(0, 127 + ilogb(size) - (double)random_below(random, 3));
         else
             format_encode(dtype, guard.data, i, scale);
     }
