@@ -26,12 +26,12 @@ static const struct column {
     {"p10_us", offsetof(struct result, p10_us), NUMBER, 11, "%.2f", ALWAYS},
     {"p90_us", offsetof(struct result, p90_us), NUMBER, 11, "%.2f", ALWAYS},
     {"min_us", offsetof(struct result, min_us), NUMBER, 11, "%.2f", ALWAYS},
-    {"gb_per_s", offsetof(struct result, gb_per_s), NUMBER, 9, "%.3f", ALWAYS},
-    {"gflop_per_s", offsetof(struct result, gflop_per_s), NUMBER, 11, "%.3f", ALWAYS},
+    {"gb_per_s", offsetof(struct result, gb_per_s), NUMBER, 9, "%.4g", ALWAYS},
+    {"gflop_per_s", offsetof(struct result, gflop_per_s), NUMBER, 11, "%.4g", ALWAYS},
     {"error", offsetof(struct result, error), NUMBER, 9, "%.2e", WITH_CHECK},
-    {"peak_gb_per_s", offsetof(struct result, peak_gb_per_s), NUMBER, 13, "%.1f", WITH_PEAK},
-    {"peak_gflop_per_s", offsetof(struct result, peak_gflop_per_s), NUMBER, 16, "%.1f", WITH_PEAK},
-    {"share", offsetof(struct result, share), NUMBER, 6, "%.3f", WITH_PEAK},
+    {"peak_gb_per_s", offsetof(struct result, peak_gb_per_s), NUMBER, 13, "%.4g", WITH_PEAK},
+    {"peak_gflop_per_s", offsetof(struct result, peak_gflop_per_s), NUMBER, 16, "%.4g", WITH_PEAK},
+    {"share", offsetof(struct result, share), NUMBER, 9, "%.3g", WITH_PEAK},
 };
 
 #define COLUMNS (sizeof columns / sizeof columns[0])

@@ -23,5 +23,5 @@ endif()
 
 add_library(tandem_flags INTERFACE)
 target_compile_options(tandem_flags INTERFACE ${flags})
-# C11 alone hides POSIX. A file that needs more than POSIX says so in its first line.
-target_compile_definitions(tandem_flags INTERFACE _POSIX_C_SOURCE=200809L)
+# C11 alone hides POSIX and mmap's flags. A file that needs GNU functions says so in its first line.
+target_compile_definitions(tandem_flags INTERFACE _DEFAULT_SOURCE)

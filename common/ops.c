@@ -193,7 +193,7 @@ static void explain_leaves(const tdm_op *op, const tdm_lengths *lengths, struct 
     op->backend->leaf_for(op, lengths, why, MAX_LEAVES);
     tdm_kernel row = {0};
     for (int i = 0; i < MAX_LEAVES && op->backend->leaf(op->state, i, &row); i++) {
-        snprintf(row.reason, sizeof row.reason, "%s", why[i]);
+        memcpy(row.reason, why[i], sizeof row.reason);
         list_row(list, &row);
     }
 }

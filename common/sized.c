@@ -8,6 +8,7 @@ enum { LONGEST = 1 << 16 }; /* far beyond any struct: a larger size is an uninit
 
 static tdm_status check_size(const char *field, const void *record, size_t least, size_t *size)
 {
+    *size = 0;
     if (!record)
         return fail(TDM_BAD_ARG, "%s: got NULL, want a pointer", field);
     memcpy(size, record, sizeof *size);

@@ -62,8 +62,6 @@ def quantize(weights, block, scale_dtype=np.float32):
 
 def add_weight(tensors, name, values, form):
     """Store one tensor: matrices quantized, vectors as they are."""
-    if not np.isfinite(values).all():
-        raise GgufError(f"{name}: holds a value that is not finite")
     if values.ndim == 1:
         tensors[name] = values
     else:
@@ -168,7 +166,10 @@ def read_weights(source, config, form):
         shape = tuple(sizes[dim] for dim in dims)
         if tensor.shape != shape:
             raise GgufError(f"shape of {gguf_name}: got {list(tensor.shape)}, want {list(shape)}")
-        add_weight(tensors, name, tensor.values(), form)
+        values = tensor.values()
+        if not np.isfinite(values).all():
+            raise GgufError(f"{gguf_name}: holds a value that is not finite")
+        add_weight(tensors, name, values, form)
         used.add(gguf_name)
     unused = set(source.tensors) - used
     if unused:
@@ -212,12 +213,12 @@ def write(path, tensors, metadata):
             os.unlink(partial)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("input", help="a .gguf file, or a wheel that holds one")
     parser.add_argument("output", help="the .safetensors file to write")
-    parser.add_argument("--scales", choices=SCALES, default="row128", help="one scale per 128 of a row, or per 128 x 128")
-    args = parser.parse_args()
+    parser.add_argument("--scales", choices=SCALES, default="row128", help="per 128 of a row or 128 x 128")
+    args = parser.parse_args(argv)
     try:
         write(args.output, *convert(GgufFile(read_input(args.input)), args.scales))
     except (GgufError, OSError, EOFError, zipfile.BadZipFile, safetensors.SafetensorError) as error:

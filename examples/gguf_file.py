@@ -30,7 +30,8 @@ class Cursor:
 
     def take(self, size, what):
         if size > len(self.data) - self.offset:
-            raise GgufError(f"{what}: needs {size} bytes at offset {self.offset}, but the file ends at {len(self.data)}")
+            end = len(self.data)
+            raise GgufError(f"{what}: needs {size} bytes at offset {self.offset}, but the file ends at {end}")
         start = self.offset
         self.offset += size
         return self.data[start:self.offset]

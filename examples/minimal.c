@@ -14,8 +14,8 @@ int main(void)
     const tdm_device cpu = {TDM_CPU, 0};
     tdm_kv_append_desc store = TDM_INIT(tdm_kv_append_desc);
     store.k = store.v = (tdm_tensor){.dtype = TDM_F32, .rank = 4, .dim = {1, KV_HEADS, 1, D}};
-    store.cache.k = store.cache.v = (tdm_tensor){
-        .dtype = TDM_I8, .scaling = TDM_PER_TOKEN, .rank = 4, .dim = {1, KV_HEADS, TOKENS, D}};
+    store.cache.k = store.cache.v =
+        (tdm_tensor){.dtype = TDM_I8, .scaling = TDM_PER_TOKEN, .rank = 4, .dim = {1, KV_HEADS, TOKENS, D}};
     tdm_gqa_desc look;
     tdm_gqa_desc_init(&look);
     look.q = look.out = (tdm_tensor){.dtype = TDM_F32, .rank = 4, .dim = {1, HEADS, 1, D}};

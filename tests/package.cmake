@@ -1,7 +1,4 @@
 # The tree, the objects, the package and other processors: nothing here changes under a sanitizer.
-set(here "${CMAKE_CURRENT_SOURCE_DIR}")
-set(python "${Python3_EXECUTABLE}")
-
 tandem_check(layering package 30 "${python}" "${here}/layering.py" "${PROJECT_SOURCE_DIR}")
 tandem_check(layering_can_fail package 30 "${python}" "${here}/layering.py" --self-test)
 
@@ -17,15 +14,23 @@ find_program(GCC_EXECUTABLE gcc)
 set(compilers ${GCC_EXECUTABLE} ${CLANG_EXECUTABLE})
 list(FILTER compilers EXCLUDE REGEX NOTFOUND)
 tandem_check(header package 60 "${here}/install/header.sh" "${PROJECT_SOURCE_DIR}/include" ${compilers})
+# One kind is built here already, the other is built by its test.
+set(shared_build $<$<BOOL:${BUILD_SHARED_LIBS}>:${PROJECT_BINARY_DIR}>)
+set(static_build $<$<NOT:$<BOOL:${BUILD_SHARED_LIBS}>>:${PROJECT_BINARY_DIR}>)
 foreach(kind IN ITEMS shared static)
-  tandem_check(install_${kind} package 600 "${here}/install/install.sh" "${PROJECT_SOURCE_DIR}"
-               "${CMAKE_CURRENT_BINARY_DIR}/install" ${kind})
+  tandem_check(install_${kind} package 900 "${here}/install/install.sh" "${PROJECT_SOURCE_DIR}"
+               "${CMAKE_CURRENT_BINARY_DIR}/install" ${kind} ${${kind}_build})
 endforeach()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(features_of_scalar "")
+  set(features_of_avx2 "avx2 fma f16c")
   foreach(cpu IN ITEMS "Nehalem scalar" "Haswell avx2 scalar")
     separate_arguments(leaves UNIX_COMMAND "${cpu}")
     list(POP_FRONT leaves model)
+    list(GET leaves 0 isa)
+    tandem_check(leaf_check_${model} qemu 600 "${here}/qemu.sh" ${model} $<TARGET_FILE:leaf_check> --quick
+                 --expect "${features_of_${isa}}")
     tandem_check(load_check_${model} qemu 120 "${here}/qemu.sh" ${model} $<TARGET_FILE:load_check> ${leaves})
   endforeach()
 endif()

@@ -24,14 +24,19 @@
 
 #include "cpu/isa.h"
 
-#define INLINE static inline __attribute__((always_inline, unused))
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 
-/* Loops over registers: constant bounds, always unrolled. */
-#ifdef __clang__
+/* Bodies are specialised for constant sizes by inlining them, and loops over registers are unrolled: always, save in
+ * an emulation, which would take minutes to compile. */
+#if defined(TANDEM_EMULATE)
+#define INLINE static inline __attribute__((unused))
+#define UNROLL
+#elif defined(__clang__)
+#define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("unroll")
 #else
+#define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 

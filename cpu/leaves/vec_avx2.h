@@ -215,11 +215,16 @@ INLINE vf from_i4(int x)
 
 /* A code sign-extended, shifted left by 7 and with bit 14 cleared is an f16 of 2^-8 times its value, subnormals
  * included. Only the NaN codes need repair: with the sign set they are 0xbf80, and all ones is a NaN in f16. */
-INLINE vf from_f8e4m3(__m128i x)
+INLINE __m256i halves_of_e4m3(__m128i x)
 {
-    __m128i half = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(x), 7), _mm_set1_epi16((short)0xbfff));
-    __m128i negative = _mm_or_si128(half, _mm_set1_epi16((short)0x8000));
-    half = _mm_or_si128(half, _mm_cmpeq_epi16(negative, _mm_set1_epi16((short)0xbf80)));
+    __m256i half = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7), _mm256_set1_epi16((short)0xbfff));
+    __m256i negative = _mm256_or_si256(half, _mm256_set1_epi16((short)0x8000));
+    return _mm256_or_si256(half, _mm256_cmpeq_epi16(negative, _mm256_set1_epi16((short)0xbf80)));
+}
+
+/* The multiplication keeps products with tiny numbers exact, which a factor of 2^8 on the sum would not. */
+INLINE vf from_f8e4m3(__m128i half)
+{
     return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256.0f));
 }
 
@@ -277,12 +282,20 @@ INLINE vf v_part_i4(const char *row, int64_t i, int n)
 
 INLINE vf v_load_f8e4m3(const char *row, int64_t i)
 {
-    return from_f8e4m3(_mm_loadl_epi64((const __m128i *)(row + i)));
+    return from_f8e4m3(_mm256_castsi256_si128(halves_of_e4m3(_mm_loadl_epi64((const __m128i *)(row + i)))));
 }
 
 INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
 {
-    return from_f8e4m3(_mm_cvtsi64_si128((long long)few_bytes(row + i, n)));
+    __m128i codes = _mm_cvtsi64_si128((long long)few_bytes(row + i, n));
+    return from_f8e4m3(_mm256_castsi256_si128(halves_of_e4m3(codes)));
+}
+
+INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+{
+    __m256i halves = halves_of_e4m3(_mm_loadu_si128((const __m128i *)(row + i)));
+    x[0] = from_f8e4m3(_mm256_castsi256_si128(halves));
+    x[1] = from_f8e4m3(_mm256_extracti128_si256(halves, 1));
 }
 
 /* The low halves of 8 lanes that fit in 16 bits. */

@@ -111,7 +111,7 @@ INLINE vf v_select(vm m, vf a, vf b)
 
 INLINE vf v_abs(vf x)
 {
-    return _mm512_abs_ps(x);
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)));
 }
 
 INLINE vf v_max_bits(vf a, vf b)
@@ -128,8 +128,8 @@ INLINE float v_hmax(vf x)
 {
     x = v_max(x, _mm512_shuffle_f32x4(x, x, 0x4e));
     x = v_max(x, _mm512_shuffle_f32x4(x, x, 0xb1));
-    x = v_max(x, _mm512_permute_ps(x, 0x4e));
-    return v_first(v_max(x, _mm512_permute_ps(x, 0xb1)));
+    x = v_max(x, _mm512_shuffle_ps(x, x, 0x4e));
+    return v_first(v_max(x, _mm512_shuffle_ps(x, x, 0xb1)));
 }
 
 /* Lane i of each quarter: the sum of that quarter of acc[i]. */

@@ -23,9 +23,9 @@ bool cache_scheme_is_static(const cache_scheme *scheme);
 typedef struct kv_cache {
     tdm_ctx *ctx;
     tdm_kv_cache desc;   /* of one layer, [1, kv_heads, capacity, head_dim] */
-    tdm_kv_data *layers; /* [layers]                                        */
+    tdm_kv_data *layers; /* [layers] */
     int64_t layer_count;
-    size_t bytes;        /* of all layers, with their scales                */
+    size_t bytes; /* of all layers, with their scales */
 } kv_cache;
 
 /* scales   needed when a scheme is static, else ignored and may be NULL */

@@ -102,7 +102,7 @@ bool calibration_read(calibration *c, const config *cfg, const char *path, error
     safetensors file;
     error why;
     if (!st_open(&file, path, &why)) {
-        return fail(err, "%.160s: %.200s; a cache with fixed scales wants a calibration: run with --calibrate TEXT first",
+        return fail(err, "%.160s: %.160s; a cache with fixed scales wants a calibration: run --calibrate TEXT first",
                     path, why.text);
     }
     bool ok = calibration_create(c, cfg, &why) && copy_absmax(&file, "k_absmax", c, c->k, &why) &&

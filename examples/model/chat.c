@@ -23,7 +23,8 @@ static bool add_message(const vocabulary *vocab, const char *role, const char *c
 {
     return token_list_add(tokens, vocabulary_special(vocab, "<|im_start|>"), err) &&
            add_text(vocab, role, content, tokens, err) &&
-           token_list_add(tokens, vocabulary_special(vocab, "<|im_end|>"), err) && tokenize(vocab, "\n", 1, tokens, err);
+           token_list_add(tokens, vocabulary_special(vocab, "<|im_end|>"), err) &&
+           tokenize(vocab, "\n", 1, tokens, err);
 }
 
 bool chat_tokens(const config *cfg, const vocabulary *vocab, const char *prompt, token_list *tokens, error *err)

@@ -3,11 +3,12 @@
 static bool open_vocabulary(checkpoint *c, error *err)
 {
     const int64_t any = -1;
-    const st_tensor *tokens = st_require(&c->file, "tokenizer.tokens", ST_U8, 1, &any, err);
-    const st_tensor *merges = tokens ? st_require(&c->file, "tokenizer.merges", ST_U8, 1, &any, err) : NULL;
-    const st_tensor *types = merges ? st_require(&c->file, "tokenizer.token_types", ST_U8, 1, &c->cfg.vocab, err) : NULL;
-    return types != NULL && vocabulary_open(&c->vocab, tokens->data, tokens->bytes, merges->data, merges->bytes,
-                                            types->data, types->bytes, err);
+    const st_tensor *tokens, *merges, *types;
+    return (tokens = st_require(&c->file, "tokenizer.tokens", ST_U8, 1, &any, err)) != NULL &&
+           (merges = st_require(&c->file, "tokenizer.merges", ST_U8, 1, &any, err)) != NULL &&
+           (types = st_require(&c->file, "tokenizer.token_types", ST_U8, 1, &c->cfg.vocab, err)) != NULL &&
+           vocabulary_open(&c->vocab, tokens->data, tokens->bytes, merges->data, merges->bytes, types->data,
+                           types->bytes, err);
 }
 
 static bool open_parts(checkpoint *c, error *err)

@@ -30,7 +30,8 @@ def table(name, major_class):
 
 
 def main():
-    print(f"/* unicode_table.h - letters and numbers of Unicode {unicodedata.unidata_version}, first and last of each run.")
+    version = unicodedata.unidata_version
+    print(f"/* unicode_table.h - letters and numbers of Unicode {version}, first and last of each run.")
     print(" * Written by make_unicode_table.py; do not edit. */")
     print("/* clang-format off */")
     print("#ifndef UNICODE_TABLE_H\n#define UNICODE_TABLE_H\n\n#include <stdint.h>\n")

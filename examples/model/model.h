@@ -9,10 +9,10 @@
 enum { LOGIT_ROWS = 16 };
 
 typedef struct model_settings {
-    int32_t threads;       /* 0: one per core                            */
-    int64_t chunk;         /* the most tokens of one forward pass        */
-    int64_t context;       /* the most tokens that the cache holds       */
-    tdm_dtype activations; /* what ops take and give: f32, f16 or bf16   */
+    int32_t threads;       /* 0: one per core */
+    int64_t chunk;         /* the most tokens of one forward pass */
+    int64_t context;       /* the most tokens that the cache holds */
+    tdm_dtype activations; /* what ops take and give: f32, f16 or bf16 */
     const cache_scheme *k, *v;
     const calibration *scales; /* for a cache with fixed scales, or NULL */
 } model_settings;
@@ -23,11 +23,11 @@ typedef struct model {
     tdm_ctx *ctx;
     kv_cache cache;
     ops ops;
-    calibration *observer; /* when set, it sees all keys and values; the caller's  */
-    float *cosine, *sine;  /* [context, head_dim / 2]                              */
+    calibration *observer; /* when set, it sees all keys and values; the caller's */
+    float *cosine, *sine;  /* [context, head_dim / 2] */
     /* Rows of one forward pass, [chunk, width]: */
-    float *x;              /* the residual stream                                  */
-    float *normed;         /* its norm, and what a block adds to it                */
+    float *x;      /* the residual stream */
+    float *normed; /* its norm, and what a block adds to it */
     float *q, *k, *v, *attended;
     float *gate, *up;
 } model;

@@ -135,8 +135,8 @@ static bool create_staging(ops *o, int64_t max_values, error *err)
     return true;
 }
 
-bool ops_create(ops *o, tdm_ctx *ctx, const config *cfg, const weights *w, const kv_cache *cache,
-                tdm_dtype activations, int64_t max_rows, int64_t max_values, error *err)
+bool ops_create(ops *o, tdm_ctx *ctx, const config *cfg, const weights *w, const kv_cache *cache, tdm_dtype activations,
+                int64_t max_rows, int64_t max_values, error *err)
 {
     *o = (ops){.ctx = ctx, .activations = activations, .max_rows = max_rows, .q_heads = cfg->heads};
     if (create_staging(o, max_values, err) && add_products(o, cfg, w, err) && create_attention(o, cfg, cache, err)) {

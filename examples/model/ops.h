@@ -30,8 +30,8 @@ typedef struct ops {
 
 /* max_rows        the most rows of one call
  * max_values      the most values of any input or output of one call */
-bool ops_create(ops *o, tdm_ctx *ctx, const config *cfg, const weights *w, const kv_cache *cache,
-                tdm_dtype activations, int64_t max_rows, int64_t max_values, error *err);
+bool ops_create(ops *o, tdm_ctx *ctx, const config *cfg, const weights *w, const kv_cache *cache, tdm_dtype activations,
+                int64_t max_rows, int64_t max_values, error *err);
 void ops_destroy(ops *o);
 
 /* out[rows, m->rows] = in[rows, m->columns] * m^T */

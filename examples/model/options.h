@@ -8,11 +8,11 @@
 
 typedef struct options {
     const char *model;
-    const char *prompt;      /* what to do: exactly one of prompt, perplexity and calibrate */
+    const char *prompt; /* what to do: exactly one of prompt, perplexity and calibrate */
     const char *perplexity;
     const char *calibrate;
-    const char *calibration; /* NULL: the model's path and ".calibration"                   */
-    const char *logits;      /* write the prompt's logits there instead of generating       */
+    const char *calibration; /* NULL: the model's path and ".calibration" */
+    const char *logits;      /* write the prompt's logits there instead of generating */
     bool raw, tokenize, help;
     int64_t max_tokens, tokens, chunk, context, threads, seed; /* chunk, context: 0 is automatic */
     double temperature, top_p;

@@ -14,12 +14,10 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[ST_DTYPES] = {
-    [ST_BOOL] = {"BOOL", 1},       [ST_U8] = {"U8", 1},           [ST_I8] = {"I8", 1},
-    [ST_F8_E5M2] = {"F8_E5M2", 1}, [ST_F8_E4M3] = {"F8_E4M3", 1}, [ST_F8_E8M0] = {"F8_E8M0", 1},
-    [ST_I16] = {"I16", 2},         [ST_U16] = {"U16", 2},         [ST_F16] = {"F16", 2},
-    [ST_BF16] = {"BF16", 2},       [ST_I32] = {"I32", 4},         [ST_U32] = {"U32", 4},
-    [ST_F32] = {"F32", 4},         [ST_I64] = {"I64", 8},         [ST_U64] = {"U64", 8},
-    [ST_F64] = {"F64", 8},
+    [ST_BOOL] = {"BOOL", 1},       [ST_U8] = {"U8", 1},           [ST_I8] = {"I8", 1},   [ST_F8_E5M2] = {"F8_E5M2", 1},
+    [ST_F8_E4M3] = {"F8_E4M3", 1}, [ST_F8_E8M0] = {"F8_E8M0", 1}, [ST_I16] = {"I16", 2}, [ST_U16] = {"U16", 2},
+    [ST_F16] = {"F16", 2},         [ST_BF16] = {"BF16", 2},       [ST_I32] = {"I32", 4}, [ST_U32] = {"U32", 4},
+    [ST_F32] = {"F32", 4},         [ST_I64] = {"I64", 8},         [ST_U64] = {"U64", 8}, [ST_F64] = {"F64", 8},
 };
 
 const char *st_dtype_name(st_dtype dtype)
@@ -62,7 +60,8 @@ static bool read_shape(const cJSON *item, st_tensor *tensor, error *err)
         return fail(err, "shape of %s: got no array", tensor->name);
     }
     size_t bytes = dtypes[tensor->dtype].size;
-    cJSON_ArrayForEach(dim, shape) {
+    cJSON_ArrayForEach(dim, shape)
+    {
         if (tensor->rank == ST_MAX_RANK) {
             return fail(err, "shape of %s: more than %d dimensions", tensor->name, ST_MAX_RANK);
         }
@@ -109,7 +108,8 @@ static bool read_tensors(safetensors *file, const unsigned char *data, size_t av
     if (file->tensors == NULL) {
         return fail(err, "header: no memory for its tensors");
     }
-    cJSON_ArrayForEach(item, file->header) {
+    cJSON_ArrayForEach(item, file->header)
+    {
         if (strcmp(item->string, "__metadata__") == 0) {
             continue;
         }
@@ -167,7 +167,8 @@ static bool check_metadata(const safetensors *file, error *err)
     if (metadata != NULL && !cJSON_IsObject(metadata)) {
         return fail(err, "__metadata__: got no object");
     }
-    cJSON_ArrayForEach(item, metadata) {
+    cJSON_ArrayForEach(item, metadata)
+    {
         if (!cJSON_IsString(item)) {
             return fail(err, "__metadata__: the value of %s is no string", item->string);
         }

@@ -14,8 +14,23 @@
 enum { ST_MAX_RANK = 8 };
 
 typedef enum st_dtype {
-    ST_BOOL, ST_U8, ST_I8, ST_F8_E5M2, ST_F8_E4M3, ST_F8_E8M0, ST_I16, ST_U16, ST_F16, ST_BF16,
-    ST_I32, ST_U32, ST_F32, ST_I64, ST_U64, ST_F64, ST_DTYPES
+    ST_BOOL,
+    ST_U8,
+    ST_I8,
+    ST_F8_E5M2,
+    ST_F8_E4M3,
+    ST_F8_E8M0,
+    ST_I16,
+    ST_U16,
+    ST_F16,
+    ST_BF16,
+    ST_I32,
+    ST_U32,
+    ST_F32,
+    ST_I64,
+    ST_U64,
+    ST_F64,
+    ST_DTYPES
 } st_dtype;
 
 typedef struct st_tensor {
@@ -32,7 +47,7 @@ typedef struct safetensors {
     size_t size;
     bool mapped;
     struct cJSON *header; /* owns the names and the metadata */
-    st_tensor *tensors;   /* sorted by name                  */
+    st_tensor *tensors;   /* sorted by name */
     size_t count;
 } safetensors;
 

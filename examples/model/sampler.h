@@ -8,8 +8,8 @@
 
 typedef struct sampler {
     int32_t vocab;
-    float temperature; /* 0: always the largest logit                                          */
-    float top_p;       /* draw from the fewest tokens whose probabilities reach this together  */
+    float temperature; /* 0: always the largest logit */
+    float top_p;       /* draw from the fewest tokens whose probabilities reach this together */
     uint64_t state;
     struct choice *choices; /* [vocab] */
 } sampler;

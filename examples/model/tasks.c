@@ -92,8 +92,8 @@ bool task_generate(model *m, const options *o, const token_list *prompt, error *
     float *logits = allocate_logits(m, 1, err);
     const double start = seconds();
     bool ok = logits != NULL &&
-              sampler_create(&s, (int32_t)m->from->cfg.vocab, (float)o->temperature, (float)o->top_p,
-                             (uint64_t)o->seed, err) &&
+              sampler_create(&s, (int32_t)m->from->cfg.vocab, (float)o->temperature, (float)o->top_p, (uint64_t)o->seed,
+                             err) &&
               prefill(m, prompt, logits, err);
     const double middle = seconds();
     ok = ok && decode(m, &s, (int64_t)prompt->count, o->max_tokens, logits, &count, err);

@@ -86,8 +86,7 @@ static candidate pop(word *w)
 static void apply(word *w, candidate found)
 {
     part *left = &w->parts[found.at];
-    if (left->token != found.merge->left || left->right < 0 ||
-        w->parts[left->right].token != found.merge->right) {
+    if (left->token != found.merge->left || left->right < 0 || w->parts[left->right].token != found.merge->right) {
         return;
     }
     part *right = &w->parts[left->right];

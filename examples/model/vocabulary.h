@@ -18,13 +18,13 @@ typedef struct merge {
 
 typedef struct vocabulary {
     int32_t count;
-    unsigned char *text;    /* the bytes of all tokens, one after the other        */
-    size_t *start;          /* [count + 1] where each begins in text               */
-    const uint8_t *types;   /* [count] GGUF's token types; the file's              */
-    int16_t byte_of[SPELLINGS]; /* the byte that each code point spells, or -1     */
-    int32_t byte_token[256]; /* the token of a single byte, or NO_TOKEN            */
-    int32_t *token_slots;   /* hash table of ordinary tokens by their bytes        */
-    merge *merge_slots;     /* hash table of merges by both tokens; rank -1: free  */
+    unsigned char *text;        /* the bytes of all tokens, one after the other */
+    size_t *start;              /* [count + 1] where each begins in text */
+    const uint8_t *types;       /* [count] GGUF's token types; the file's */
+    int16_t byte_of[SPELLINGS]; /* the byte that each code point spells, or -1 */
+    int32_t byte_token[256];    /* the token of a single byte, or NO_TOKEN */
+    int32_t *token_slots;       /* hash table of ordinary tokens by their bytes */
+    merge *merge_slots;         /* hash table of merges by both tokens; rank -1: free */
     size_t token_mask, merge_mask;
 } vocabulary;
 

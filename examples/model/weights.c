@@ -124,9 +124,9 @@ static bool load_layer(layer_weights *l, const config *cfg, const safetensors *f
         matrix *m;
         int64_t rows, columns;
     } matrices[] = {
-        {"self_attn.q_proj", &l->q, q_width, cfg->hidden},    {"self_attn.k_proj", &l->k, kv_width, cfg->hidden},
-        {"self_attn.v_proj", &l->v, kv_width, cfg->hidden},   {"self_attn.o_proj", &l->o, cfg->hidden, q_width},
-        {"mlp.gate_proj", &l->gate, cfg->ffn, cfg->hidden},   {"mlp.up_proj", &l->up, cfg->ffn, cfg->hidden},
+        {"self_attn.q_proj", &l->q, q_width, cfg->hidden},  {"self_attn.k_proj", &l->k, kv_width, cfg->hidden},
+        {"self_attn.v_proj", &l->v, kv_width, cfg->hidden}, {"self_attn.o_proj", &l->o, cfg->hidden, q_width},
+        {"mlp.gate_proj", &l->gate, cfg->ffn, cfg->hidden}, {"mlp.up_proj", &l->up, cfg->ffn, cfg->hidden},
         {"mlp.down_proj", &l->down, cfg->hidden, cfg->ffn},
     };
     const struct {

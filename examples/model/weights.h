@@ -7,8 +7,8 @@
 /* A block-scaled FP8 matrix, as fp8_matmul takes it. */
 typedef struct matrix {
     int64_t rows, columns;
-    const uint8_t *codes; /* [rows, columns] E4M3                         */
-    const void *scales;   /* [ceil(rows / block), ceil(columns / block)]  */
+    const uint8_t *codes; /* [rows, columns] E4M3 */
+    const void *scales;   /* [ceil(rows / block), ceil(columns / block)] */
     tdm_dtype scale_dtype;
     int64_t block[2];
 } matrix;

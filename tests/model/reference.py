@@ -1,8 +1,14 @@
 """A Llama forward pass in numpy float64, and how far f32 arithmetic may be from it.
 
 It shares no code with the runner or the converter: the file is read with struct and json, the formats are
-ml_dtypes'. Every operation can be disturbed by its own worst rounding error (`Disturbed`), so that the distance
-between a plain and a disturbed pass shows what such errors grow to at the logits.
+ml_dtypes'. Every operation can be disturbed by its own rounding error (`Disturbed`), so that the distance between a
+plain and a disturbed pass shows what such errors grow to at the logits.
+
+A sum of n products in f32 has n roundings, each of a partial sum. Taken as independent, they add up like a random
+walk: at most LAMBDA * u * sqrt(n) * (|the sum| + the Euclidean norm of the products), as Higham and Mary show
+("A new approach to probabilistic rounding error analysis", 2019) for all but exp(-LAMBDA^2 / 2) of all sums; and no
+order of summation has larger partial sums in the mean. The worst case, u * n * sum |products|, is 50 times as
+large at these sizes and would hide real faults.
 """
 import json
 import struct
@@ -11,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 F32_UNIT = 2.0**-24  # half of the distance from 1 to the next f32
+LAMBDA = 6
 ACTIVATION_UNITS = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}
 DTYPES = {
     "F32": np.float32,
@@ -53,6 +60,11 @@ class Disturbed:
         return value + bound * self.random.choice([-1.0, 1.0], size=value.shape)
 
 
+def sum_error(count, total, norm):
+    """Of a sum of products in f32: its value and the Euclidean norm of the products."""
+    return LAMBDA * F32_UNIT * np.sqrt(count + 3) * (np.abs(total) + norm)
+
+
 class Reference:
     def __init__(self, path, activations="f32"):
         self.tensors, self.config = read_safetensors(path)
@@ -76,11 +88,11 @@ class Reference:
         return self.weights[name]
 
     def multiply(self, x, name, noise):
-        """x W^T; f32 sums of k products in any order, one rounding of each scale's product and of the result."""
+        """x W^T, summed in f32; x and the result rounded to the activations' type."""
         weight = self.matrix(name)
         x = noise(x, self.unit * np.abs(x))
-        k = weight.shape[1]
-        out = noise(x @ weight.T, (k + 3) * F32_UNIT * (np.abs(x) @ np.abs(weight).T))
+        out = x @ weight.T
+        out = noise(out, sum_error(weight.shape[1], out, np.sqrt(x**2 @ (weight**2).T)))
         return noise(out, self.unit * np.abs(out))
 
     def norm(self, x, name, noise):
@@ -114,13 +126,14 @@ class Reference:
             keys, values = k[:, head // group], v[:, head // group]
             scale = self.head_dim**-0.5
             scores = q[:, head] @ keys.T * scale
-            size = np.abs(q[:, head]) @ np.abs(keys).T * scale
-            scores = noise(scores, (self.head_dim + 3) * F32_UNIT * size)
+            norm = np.sqrt(q[:, head] ** 2 @ (keys**2).T) * scale
+            scores = noise(scores, sum_error(self.head_dim, scores, norm))
             scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
             weights = noise(weights, 4 * F32_UNIT * weights)
             weights /= weights.sum(axis=1, keepdims=True)
-            seen = noise(weights @ values, (tokens + 3) * F32_UNIT * (weights @ np.abs(values)))
+            seen = weights @ values
+            seen = noise(seen, sum_error(tokens, seen, np.sqrt(weights**2 @ values**2)))
             out[:, head] = noise(seen, self.unit * np.abs(seen))
         return out
 
@@ -155,8 +168,8 @@ class Reference:
         """The logits and, for each position, how far a correct f32 run may be from any of them.
 
         The bound is twice the largest deviation of any logit of that position over some disturbed passes: there
-        each error has its largest size and a random sign, while a real run has far smaller errors whose signs
-        could conspire. It follows from the formats and the sizes alone."""
+        each error has its largest size and a random sign, while a real run has smaller errors whose signs could
+        conspire. It follows from the formats and the sizes alone."""
         exact = self.logits(tokens, **options)
         deviations = [np.abs(self.logits(tokens, Disturbed(run), **options) - exact) for run in range(runs)]
         return exact, 2 * np.max(deviations, axis=(0, 2))

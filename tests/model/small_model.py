@@ -8,7 +8,9 @@ from convert_model import GLOBAL_TENSORS, LAYER_TENSORS, SCALES, quantize
 
 LAYERS, HIDDEN, FFN, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 192, 320, 6, 2, 32, 301
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-MERGES = """t h|th e|Ġ the|i n|Ġ a|e r|Ġ Ġ|o u|ou t|r e|' s|Ġ t|Ġt h|a n|an d|Ġ and|i s|in g|ĠĠ ĠĠ|l l|' ll|Ċ Ċ|Ð ¿|e n""".split("|")
+MERGES = (
+    "t h|th e|Ġ the|i n|Ġ a|e r|Ġ Ġ|o u|ou t|r e|' s|Ġ t|Ġt h|a n|an d|Ġ and|i s|in g|ĠĠ ĠĠ|l l|' ll|Ċ Ċ|Ð ¿|e n"
+).split("|")
 SYSTEM = "Be brief."
 
 

@@ -117,7 +117,7 @@ void fp8_problem_free(struct fp8_problem *p)
     free(p);
 }
 
-const char *fp8_check(const struct fp8_setup *setup)
+const char *fp8_problem_check(const struct fp8_setup *setup)
 {
     struct fp8_problem *problem = fp8_problem_new(setup);
     fp8_problem_expect(problem);
@@ -126,7 +126,7 @@ const char *fp8_check(const struct fp8_setup *setup)
     return bad;
 }
 
-const char *fp8_label(const struct fp8_setup *setup)
+const char *fp8_problem_label(const struct fp8_setup *setup)
 {
     static char text[160];
     snprintf(text, sizeof text, "%s, %s, scales %s%s%s%s", setup->shape->name, format_name(setup->dtype),

@@ -33,7 +33,7 @@ void fp8_problem_expect(struct fp8_problem *problem);
 void fp8_problem_free(struct fp8_problem *problem);
 
 /* new, expect, all variants, free. NULL, or what was wrong. */
-const char *fp8_check(const struct fp8_setup *setup);
-const char *fp8_label(const struct fp8_setup *setup);
+const char *fp8_problem_check(const struct fp8_setup *setup);
+const char *fp8_problem_label(const struct fp8_setup *setup);
 
 #endif

@@ -148,7 +148,7 @@ void gqa_problem_free(struct gqa_problem *p)
     free(p);
 }
 
-const char *gqa_check(const struct gqa_setup *setup)
+const char *gqa_problem_check(const struct gqa_setup *setup)
 {
     struct gqa_problem *problem = gqa_problem_new(setup);
     gqa_problem_expect(problem);
@@ -157,7 +157,7 @@ const char *gqa_check(const struct gqa_setup *setup)
     return bad;
 }
 
-const char *gqa_label(const struct gqa_setup *setup)
+const char *gqa_problem_label(const struct gqa_setup *setup)
 {
     static char text[160];
     const struct cache_type *cache = &setup->cache;

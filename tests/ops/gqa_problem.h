@@ -46,10 +46,10 @@ void gqa_problem_expect(struct gqa_problem *problem);
 void gqa_problem_free(struct gqa_problem *problem);
 
 /* new, expect, all variants, free. NULL, or what was wrong. */
-const char *gqa_check(const struct gqa_setup *setup);
+const char *gqa_problem_check(const struct gqa_setup *setup);
 
 /* "window-left, f16, cache i8 token/i4 channel" */
-const char *gqa_label(const struct gqa_setup *setup);
+const char *gqa_problem_label(const struct gqa_setup *setup);
 
 /* Tensors [batch, heads, rows, channels] of the two layouts. */
 tdm_tensor layout_tensor(tdm_dtype dtype, bool interleaved, int64_t batch, int64_t heads, int64_t rows,

@@ -97,28 +97,26 @@ static const char *explain(const char *label, int threads, const char *what)
 static const char *run_one(struct problem *problem, const struct variant *variant, int threads, problem_body *body,
                            void *arg, int *ran)
 {
-    struct forced forced;
-    if (forced_open(&forced, problem->op, variant, threads))
+    struct forced *forced = forced_get(problem->op, variant, threads);
+    if (!forced)
         return explain(variant->label, threads, tdm_last_error());
-    tdm_status status = problem_run(problem, forced.ctx);
+    tdm_status status = problem_run(problem, forced->ctx);
     const char *bad = status && status != TDM_UNSUPPORTED ? tdm_last_error() : NULL;
     if (!status) {
         *ran += 1;
-        bad = forced_check(&forced);
+        bad = forced_check(forced);
         for (int i = 0; i < problem->outputs && !bad; i++)
             bad = guard_intact(&problem->output[i].memory) ? NULL : "wrote before an output";
         if (!bad)
-            bad = body(problem, forced.ctx, arg);
+            bad = body(problem, forced->ctx, arg);
     }
-    const char *result = bad ? explain(variant->label, threads, bad) : NULL;
-    tdm_close(forced.ctx);
-    return result;
+    return bad ? explain(variant->label, threads, bad) : NULL;
 }
 
 const char *problem_each_variant(struct problem *problem, int threads, problem_body *body, void *arg)
 {
-    struct variant variants[64];
-    int count = variants_of(problem->op, variants, 64), ran = 0;
+    const struct variant *variants;
+    int count = variants_of(problem->op, &variants), ran = 0;
     for (int i = 0; i < count; i++) {
         const char *bad = run_one(problem, &variants[i], threads, body, arg, &ran);
         if (bad)
@@ -164,8 +162,8 @@ static const char *check_variant(struct problem *problem, const struct variant *
 
 const char *problem_all_variants(struct problem *problem)
 {
-    struct variant variants[64];
-    int count = variants_of(problem->op, variants, 64), ran = 0;
+    const struct variant *variants;
+    int count = variants_of(problem->op, &variants), ran = 0;
     for (int i = 0; i < count; i++) {
         const char *bad = check_variant(problem, &variants[i], &ran);
         if (bad)

@@ -21,7 +21,7 @@ static void check_kinds(struct fp8_setup setup, int index, int runs)
         setup.a_scale = (index + i) % 4 == 3;
         setup.strided = (index + i / 2) % 2;
         setup.seed = (uint64_t)(index * 16 + i);
-        EXPECT_NONE(fp8_check(&setup), fp8_label(&setup));
+        EXPECT_NONE(fp8_problem_check(&setup), fp8_problem_label(&setup));
     }
 }
 
@@ -43,7 +43,7 @@ TEST_EACH(fp8_matmul, kinds, 9)
                                   .bias = i & 1,
                                   .a_scale = i >> 1 & 1,
                                   .seed = (uint64_t)i};
-        EXPECT_NONE(fp8_check(&setup), fp8_label(&setup));
+        EXPECT_NONE(fp8_problem_check(&setup), fp8_problem_label(&setup));
     }
 }
 
@@ -234,6 +234,6 @@ TEST_EACH(fp8_matmul, rows_alone, COUNT(value_rows) * 3)
     struct fp8_shape shape = {"rows alone", 0, value_rows[*at / 3], 130, 700, *at % 2 ? 1 : 128, 128};
     struct fp8_setup setup = {.shape = &shape, .dtype = dtypes[*at % 3], .scale_dtype = scale_dtypes[*at % 3]};
     struct fp8_problem *p = fp8_problem_new(&setup);
-    EXPECT_NONE(problem_each_variant(&p->base, 2, rows_alone_body, p), fp8_label(&setup));
+    EXPECT_NONE(problem_each_variant(&p->base, 2, rows_alone_body, p), fp8_problem_label(&setup));
     fp8_problem_free(p);
 }

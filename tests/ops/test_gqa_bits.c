@@ -98,7 +98,7 @@ TEST_EACH(gqa_bits, batch_neighbours, COUNT(shapes) * COUNT(caches))
                               .dtype = TDM_F32,
                               .interleaved = *at % 2};
     struct gqa_problem *p = gqa_problem_new(&setup);
-    EXPECT_NONE(problem_each_variant(&p->base, 2, alone_body, NULL), gqa_label(&setup));
+    EXPECT_NONE(problem_each_variant(&p->base, 2, alone_body, NULL), gqa_problem_label(&setup));
     gqa_problem_free(p);
 }
 
@@ -124,7 +124,7 @@ TEST_EACH(gqa_bits, repetition, COUNT(shapes))
 {
     struct gqa_setup setup = {.shape = &shapes[*at], .cache = caches[*at], .dtype = TDM_BF16};
     struct gqa_problem *p = gqa_problem_new(&setup);
-    EXPECT_NONE(problem_each_variant(&p->base, 7, repeat_body, NULL), gqa_label(&setup));
+    EXPECT_NONE(problem_each_variant(&p->base, 7, repeat_body, NULL), gqa_problem_label(&setup));
     gqa_problem_free(p);
 }
 
@@ -145,7 +145,7 @@ TEST_EACH(gqa_bits, without_lse, COUNT(shapes))
 {
     struct gqa_setup setup = {.shape = &shapes[*at], .cache = caches[*at], .dtype = TDM_F16};
     struct gqa_problem *p = gqa_problem_new(&setup);
-    EXPECT_NONE(problem_each_variant(&p->base, 2, without_lse_body, &p->args), gqa_label(&setup));
+    EXPECT_NONE(problem_each_variant(&p->base, 2, without_lse_body, &p->args), gqa_problem_label(&setup));
     gqa_problem_free(p);
 }
 
@@ -201,6 +201,6 @@ TEST_EACH(gqa_bits, steps_equal_prefill, COUNT(caches) * 2)
     struct gqa_setup setup = {.shape = &shape, .cache = caches[*at / 2], .dtype = TDM_F32};
     struct gqa_problem *p = gqa_problem_new(&setup);
     gqa_problem_expect(p);
-    EXPECT_NONE(problem_each_variant(&p->base, 2, steps_body, p), gqa_label(&setup));
+    EXPECT_NONE(problem_each_variant(&p->base, 2, steps_body, p), gqa_problem_label(&setup));
     gqa_problem_free(p);
 }

@@ -24,7 +24,7 @@ static void check_kinds(struct gqa_setup setup, int index, int runs)
         setup.dtype = dtypes[(index / 2 + i) % COUNT(dtypes)];
         setup.interleaved = (index + i) % 2;
         setup.seed = (uint64_t)(index * 16 + i);
-        EXPECT_NONE(gqa_check(&setup), gqa_label(&setup));
+        EXPECT_NONE(gqa_problem_check(&setup), gqa_problem_label(&setup));
     }
 }
 

@@ -22,7 +22,7 @@ static void check_pairs(const struct gqa_shape *shape, int k, tdm_dtype dtype)
                                   .dtype = dtype,
                                   .interleaved = (k + v) % 2,
                                   .seed = (uint64_t)(k * 16 + v)};
-        EXPECT_NONE(gqa_check(&setup), gqa_label(&setup));
+        EXPECT_NONE(gqa_problem_check(&setup), gqa_problem_label(&setup));
     }
 }
 

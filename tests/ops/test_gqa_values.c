@@ -34,7 +34,7 @@ TEST_EACH(gqa_values, large_scores, 3)
                                                {TDM_I8, TDM_PER_TOKEN, TDM_I8, TDM_PER_CHANNEL},
                                                {TDM_F16, TDM_UNSCALED, TDM_BF16, TDM_UNSCALED}};
     struct gqa_setup setup = {.shape = &shape, .cache = caches[*at], .dtype = dtypes[*at], .magnitude = 60, .scale = 1};
-    EXPECT_NONE(gqa_check(&setup), gqa_label(&setup));
+    EXPECT_NONE(gqa_problem_check(&setup), gqa_problem_label(&setup));
 }
 
 /* Every key scores exactly -210560 (a power of two times an integer, in one channel): the result is the plain
@@ -222,7 +222,7 @@ TEST_EACH(gqa_values, unused_slots, 3)
     struct gqa_setup setup = {.shape = &shape, .cache = caches[*at], .dtype = TDM_F32};
     struct gqa_problem *p = gqa_problem_new(&setup);
     struct refill refill = {p, guard_new(p->base.output[0].memory.bytes, 0)};
-    EXPECT_NONE(problem_each_variant(&p->base, 2, refill_body, &refill), gqa_label(&setup));
+    EXPECT_NONE(problem_each_variant(&p->base, 2, refill_body, &refill), gqa_problem_label(&setup));
     guard_free(&refill.want);
     gqa_problem_free(p);
 }

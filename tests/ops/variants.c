@@ -1,12 +1,15 @@
 #include "variants.h"
 
+#include "tests/reference/host_pool.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const no_environment[] = {NULL};
 static const tdm_device cpu = {TDM_CPU, 0};
 
-enum { MAX_ROWS = 64 };
+enum { MAX_ROWS = 64, MAX_VARIANTS = 64, MAX_FORCED = 3 * MAX_VARIANTS, MANY_THREADS = 7 };
 
 struct rows {
     tdm_kernel row[MAX_ROWS];
@@ -36,7 +39,7 @@ static void skip_others(const struct rows *rows, const char *op, struct variant 
     }
 }
 
-int variants_of(const char *op, struct variant *variants, int capacity)
+static int find_variants(const char *op, struct variant *variants)
 {
     tdm_options options = TDM_INIT(tdm_options);
     options.threads = 1;
@@ -50,7 +53,7 @@ int variants_of(const char *op, struct variant *variants, int capacity)
 
     int count = 0;
     for (int i = 0; i < rows.count; i++)
-        for (int l = 0; l < rows.count && count < capacity; l++) {
+        for (int l = 0; l < rows.count && count < MAX_VARIANTS; l++) {
             const tdm_kernel *impl = &rows.row[i], *leaf = &rows.row[l];
             if (impl->is_leaf || !leaf->is_leaf || strcmp(impl->op, op) || !impl->usable || !leaf->usable)
                 continue;
@@ -63,6 +66,38 @@ int variants_of(const char *op, struct variant *variants, int capacity)
     return count;
 }
 
+int variants_of(const char *op, const struct variant **variants)
+{
+    static struct {
+        const char *op;
+        struct variant variants[MAX_VARIANTS];
+        int count;
+    } known[8];
+    int i = 0;
+    while (known[i].op && strcmp(known[i].op, op))
+        i++;
+    if (!known[i].op) {
+        known[i].op = op;
+        known[i].count = find_variants(op, known[i].variants);
+    }
+    *variants = known[i].variants;
+    return known[i].count;
+}
+
+/* ---- contexts ---------------------------------------------------------------------- */
+
+static struct forced contexts[MAX_FORCED];
+static int context_count;
+static struct host_pool many;
+
+static void close_all(void)
+{
+    for (int i = 0; i < context_count; i++)
+        tdm_close(contexts[i].ctx);
+    if (many.workers)
+        host_pool_stop(&many);
+}
+
 static void notice(void *user, const tdm_event *event)
 {
     struct forced *forced = user;
@@ -72,16 +107,38 @@ static void notice(void *user, const tdm_event *event)
     forced->strays += strcmp(event->impl, forced->variant->impl) || strcmp(event->leaf, forced->variant->leaf);
 }
 
-tdm_status forced_open(struct forced *forced, const char *op, const struct variant *variant, int threads)
+static tdm_status forced_open(struct forced *forced)
 {
-    *forced = (struct forced){.variant = variant, .op = op};
-    const char *const environment[] = {variant->skip, NULL};
+    const char *const environment[] = {forced->variant->skip, NULL};
     tdm_options options = TDM_INIT(tdm_options);
-    options.threads = threads;
     options.trace = notice;
     options.user = forced;
     options.env = environment;
+    if (forced->threads <= FEW_THREADS) {
+        options.threads = forced->threads;
+    } else {
+        if (!many.workers)
+            host_pool_start(&many, MANY_THREADS, MANY_THREADS);
+        options.host = &many.threads;
+    }
     return tdm_open(TDM_VERSION, &options, &forced->ctx);
+}
+
+struct forced *forced_get(const char *op, const struct variant *variant, int threads)
+{
+    struct forced *forced = contexts;
+    while (forced < contexts + context_count && (forced->variant != variant || forced->threads != threads))
+        forced++;
+    if (forced == contexts + context_count) {
+        if (context_count == 0)
+            atexit(close_all);
+        *forced = (struct forced){.variant = variant, .op = op, .threads = threads};
+        if (context_count == MAX_FORCED || forced_open(forced))
+            return NULL;
+        context_count++;
+    }
+    forced->runs = forced->strays = 0;
+    return forced;
 }
 
 const char *forced_check(const struct forced *forced)

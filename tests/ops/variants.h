@@ -14,16 +14,21 @@ struct variant {
 };
 
 /* The usable variants of an op on the CPU. */
-int variants_of(const char *op, struct variant *variants, int capacity);
+int variants_of(const char *op, const struct variant **variants);
 
-/* A context whose runs of the op can only use this variant. Runs that use another are counted. */
+/* A context whose runs of the op can only use this variant, and a count of what its runs used. */
 struct forced {
     tdm_ctx *ctx;
     const struct variant *variant;
     const char *op;
-    int runs, strays;
+    int threads;
+    int runs, strays; /* strays: runs that used another row */
 };
-tdm_status forced_open(struct forced *forced, const char *op, const struct variant *variant, int threads);
+
+/* The context with so many threads: of the library's own pool up to FEW_THREADS, else of a host pool, whose
+ * threads are cheaper to start. Opened once in a process, with the counts at 0 each time; NULL when that fails. */
+enum { FEW_THREADS = 2 };
+struct forced *forced_get(const char *op, const struct variant *variant, int threads);
 
 /* NULL when all runs so far used the variant, and there was one; else a text. */
 const char *forced_check(const struct forced *forced);

@@ -1,0 +1,156 @@
+#include "world.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static void fill(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(i * 37 % 23) / 8 - 1.25F;
+}
+
+#define FILL(array) fill(array, sizeof(array) / sizeof *(array))
+
+static void init_memory(struct memory *m)
+{
+    memset(m, 0, sizeof *m);
+    FILL(m->q);
+    FILL(m->new_k);
+    FILL(m->new_v);
+    FILL(m->a);
+    FILL(m->b_scale);
+    FILL(m->bias);
+    FILL(m->plain);
+    memset(m->k, 3, sizeof m->k);
+    memset(m->v, 0x9A, sizeof m->v);
+    memset(m->b, 0x39, sizeof m->b);
+    memset(m->out, 0xEE, sizeof m->out);
+    memset(m->lse, 0xEE, sizeof m->lse);
+    memset(m->product, 0xEE, sizeof m->product);
+    for (size_t i = 0; i < sizeof m->k_scale / sizeof *m->k_scale; i++)
+        m->k_scale[i] = 0.1F;
+    for (size_t i = 0; i < sizeof m->v_scale / sizeof *m->v_scale; i++)
+        m->v_scale[i] = 0.2F;
+    m->a_scale = 0.01F;
+    for (int b = 0; b < BATCH; b++) {
+        m->q_len[b] = MAX_Q - b;
+        m->kv_len[b] = CAPACITY - b;
+        m->new_len[b] = MAX_Q - b;
+        m->pos[b] = CAPACITY - MAX_Q - b;
+    }
+}
+
+static tdm_tensor cache_tensor(tdm_dtype dtype, tdm_scaling scaling, int64_t rows, int64_t heads, int64_t channels)
+{
+    return (tdm_tensor){.dtype = dtype, .rank = 4, .scaling = scaling, .dim = {BATCH, heads, rows, channels}};
+}
+
+static void init_descs(struct world *w)
+{
+    tdm_kv_cache cache = {.k = cache_tensor(TDM_I8, TDM_PER_TOKEN, CAPACITY, KV_HEADS, K_DIM),
+                          .v = cache_tensor(TDM_I4, TDM_PER_CHANNEL, CAPACITY, KV_HEADS, V_DIM)};
+    w->append = TDM_INIT(tdm_kv_append_desc);
+    w->append.k = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, KV_HEADS, K_DIM);
+    w->append.v = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, KV_HEADS, V_DIM);
+    w->append.cache = cache;
+    tdm_gqa_desc_init(&w->gqa);
+    w->gqa.q = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, K_DIM);
+    w->gqa.out = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, V_DIM);
+    w->gqa.cache = cache;
+    w->fp8 = TDM_INIT(tdm_fp8_matmul_desc);
+    w->fp8.a = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {ROWS, K}};
+    w->fp8.b = (tdm_tensor){.dtype = TDM_F8E4M3, .rank = 2, .scaling = TDM_PER_BLOCK, .dim = {N, K}, .block = {1, 8}};
+    w->fp8.out = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {ROWS, N}};
+    w->fp8.has_bias = w->fp8.has_a_scale = 1;
+    w->quantize = TDM_INIT(tdm_convert_desc);
+    w->quantize.src = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {4, 6}};
+    w->quantize.dst = (tdm_tensor){.dtype = TDM_I8, .rank = 2, .scaling = TDM_PER_TOKEN, .dim = {4, 6}};
+    w->dequantize = w->quantize;
+    w->dequantize.src = w->quantize.dst;
+    w->dequantize.dst = w->quantize.src;
+}
+
+void world_init(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    struct memory *m = &w->memory;
+    init_memory(m);
+    init_descs(w);
+    tdm_kv_data cache = {m->k, m->v, m->k_scale, m->v_scale, {NULL}};
+    w->append_args = (tdm_kv_append_args){sizeof(tdm_kv_append_args), m->new_k, m->new_v, cache, m->new_len, m->pos};
+    w->gqa_args = (tdm_gqa_args){sizeof(tdm_gqa_args), m->q, cache, m->q_len, m->kv_len, m->out, m->lse};
+    w->fp8_args = (tdm_fp8_matmul_args){
+        sizeof(tdm_fp8_matmul_args), m->a, m->b, m->b_scale, m->bias, &m->a_scale, ROWS, m->product};
+    w->quantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->plain, m->packed, m->scale};
+    w->dequantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->packed, m->back, m->scale};
+}
+
+void world_open(struct world *w, int threads)
+{
+    static const char *const no_environment[] = {NULL};
+    world_init(w);
+    tdm_options options = TDM_INIT(tdm_options);
+    options.threads = threads;
+    options.env = no_environment;
+    cr_assert(!tdm_open(TDM_VERSION, &options, &w->ctx), "tdm_open: %s", tdm_last_error());
+}
+
+static void destroy_op(struct world *w)
+{
+    tdm_workspace_destroy(w->workspace);
+    tdm_op_destroy(w->op);
+    w->workspace = NULL;
+    w->op = NULL;
+}
+
+void world_close(struct world *w)
+{
+    destroy_op(w);
+    tdm_close(w->ctx);
+    w->ctx = NULL;
+}
+
+tdm_status world_create(struct world *w, enum world_op op)
+{
+    switch (op) {
+    case APPEND: return tdm_kv_append_create(w->ctx, w->device, &w->append, &w->op);
+    case GQA: return tdm_gqa_create(w->ctx, w->device, &w->gqa, &w->op);
+    case FP8: return tdm_fp8_matmul_create(w->ctx, w->device, &w->fp8, &w->op);
+    case QUANTIZE: return tdm_quantize_create(w->ctx, w->device, &w->quantize, &w->op);
+    default: return tdm_dequantize_create(w->ctx, w->device, &w->dequantize, &w->op);
+    }
+}
+
+tdm_status world_make(struct world *w, enum world_op op)
+{
+    const void *const args[] = {&w->append_args, &w->gqa_args, &w->fp8_args, &w->quantize_args, &w->dequantize_args};
+    size_t bytes = 0;
+    w->args = args[op];
+    tdm_status status = world_create(w, op);
+    if (status || (status = tdm_workspace_size(w->op, &bytes)) || bytes == 0)
+        return status;
+    return tdm_workspace_create(w->op, NULL, 0, &w->workspace);
+}
+
+tdm_status world_run(struct world *w, enum world_op op)
+{
+    switch (op) {
+    case APPEND: return tdm_kv_append_run(w->op, w->workspace, NULL, w->args);
+    case GQA: return tdm_gqa_run(w->op, w->workspace, NULL, w->args);
+    case FP8: return tdm_fp8_matmul_run(w->op, w->workspace, NULL, w->args);
+    case QUANTIZE: return tdm_quantize_run(w->op, w->workspace, NULL, w->args);
+    default: return tdm_dequantize_run(w->op, w->workspace, NULL, w->args);
+    }
+}
+
+tdm_status world_run_all(struct world *w)
+{
+    tdm_status status = TDM_OK;
+    for (enum world_op op = 0; op < WORLD_OPS && !status; op++) {
+        status = world_make(w, op);
+        if (!status)
+            status = world_run(w, op);
+        destroy_op(w);
+    }
+    return status;
+}

@@ -1,0 +1,1 @@
+# libFuzzer targets: each reads one input from memory.

@@ -1,0 +1,118 @@
+/* qk and sv: against sums in double, and bit for bit against themselves row by row. */
+#include "stored.h"
+
+static struct guard left_memory, right_memory, out_memory, alone_memory;
+
+struct shape {
+    int rows, keys, channels;
+    int gap; /* spare elements behind each row of every matrix */
+    bool at_end, special, accumulate;
+};
+
+static struct shape random_shape(struct suite *suite, int rows, int channels)
+{
+    return (struct shape){
+        .rows = rows,
+        .keys = random_int(suite, 1, 21),
+        .channels = channels,
+        .gap = random_int(suite, 0, 1) * random_int(suite, 1, 9),
+        .at_end = one_in(suite, 2),
+        .special = one_in(suite, 5),
+        .accumulate = one_in(suite, 2),
+    };
+}
+
+static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shape is)
+{
+    leaf_qk *qk = suite->table->qk[type];
+    int64_t q_stride = is.channels + is.gap, s_stride = is.keys + is.gap;
+    struct leaf_rows left = random_rows(suite, &left_memory, LEAF_F32, is.rows, is.channels, is.gap, is.at_end, is.special);
+    struct leaf_rows k = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
+    struct leaf_rows out = random_rows(suite, &out_memory, LEAF_F32, is.rows, is.keys, is.gap, is.at_end, false);
+    const float *q = left.data;
+    float *s = (float *)(uintptr_t)out.data, *alone = guarded(&alone_memory, sizeof(float), is.at_end);
+    float *before = malloc(sizeof(float) * (size_t)(is.rows * is.keys));
+    for (int i = 0; i < is.rows * is.keys; i++)
+        before[i] = is.accumulate ? s[i / is.keys * s_stride + i % is.keys] : 0.0f;
+
+    qk(q, q_stride, k, s, s_stride, is.rows, is.keys, is.channels, is.accumulate);
+    bool close = true, same = true;
+    for (int i = 0; i < is.rows * is.keys; i++) {
+        int r = i / is.keys, j = i % is.keys;
+        double want = before[i], size = fabs(want);
+        for (int c = 0; c < is.channels; c++) {
+            double product = q[r * q_stride + c] * rows_value(type, k, j, c);
+            want += product, size += fabs(product);
+        }
+        close &= is_close(s[r * s_stride + j], want, rounding_bound(size, 2 * is.channels + 64));
+        *alone = before[i];
+        struct leaf_rows one = {(const char *)k.data + j * k.stride, k.stride};
+        qk(q + r * q_stride, q_stride, one, alone, 1, 1, 1, is.channels, is.accumulate);
+        same &= memcmp(alone, &s[r * s_stride + j], sizeof *alone) == 0 || (isnan(*alone) && isnan(s[r * s_stride + j]));
+    }
+    free(before);
+    expect(suite, close, "%d x %d x %d: wrong sum", is.rows, is.keys, is.channels);
+    expect(suite, same, "%d x %d x %d: other bits beside other rows or keys", is.rows, is.keys, is.channels);
+    expect(suite, gaps_untouched(s, s_stride, is.rows, is.keys), "%d x %d x %d: wrote between rows", is.rows, is.keys,
+           is.channels);
+}
+
+static void check_sv_shape(struct suite *suite, enum leaf_type type, struct shape is)
+{
+    leaf_sv *sv = suite->table->sv[type];
+    int64_t p_stride = is.keys + is.gap, o_stride = is.channels + is.gap;
+    struct leaf_rows left = random_rows(suite, &left_memory, LEAF_F32, is.rows, is.keys, is.gap, is.at_end, is.special);
+    struct leaf_rows v = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
+    struct leaf_rows out = random_rows(suite, &out_memory, LEAF_F32, is.rows, is.channels, is.gap, is.at_end, false);
+    const float *p = left.data;
+    size_t row_size = sizeof(float) * (size_t)is.channels;
+    float *o = (float *)(uintptr_t)out.data, *alone = guarded(&alone_memory, row_size, is.at_end);
+    float *before = calloc((size_t)is.rows, row_size);
+    for (int r = 0; r < is.rows && is.accumulate; r++)
+        memcpy(before + r * is.channels, o + r * o_stride, row_size);
+
+    sv(p, p_stride, v, o, o_stride, is.rows, is.keys, is.channels, is.accumulate);
+    bool close = true, same = true;
+    for (int r = 0; r < is.rows; r++) {
+        for (int c = 0; c < is.channels; c++) {
+            double want = before[r * is.channels + c], size = fabs(want);
+            for (int j = 0; j < is.keys; j++) {
+                double product = p[r * p_stride + j] * rows_value(type, v, j, c);
+                want += product, size += fabs(product);
+            }
+            close &= is_close(o[r * o_stride + c], want, rounding_bound(size, 2 * is.keys + 2));
+        }
+        memcpy(alone, before + r * is.channels, row_size);
+        sv(p + r * p_stride, p_stride, v, alone, 1, 1, is.keys, is.channels, is.accumulate);
+        for (int c = 0; c < is.channels; c++)
+            same &= memcmp(alone + c, o + r * o_stride + c, sizeof *o) == 0 ||
+                    (isnan(alone[c]) && isnan(o[r * o_stride + c]));
+    }
+    free(before);
+    expect(suite, close, "%d x %d x %d: wrong sum", is.rows, is.keys, is.channels);
+    expect(suite, same, "%d x %d x %d: other bits beside other rows", is.rows, is.keys, is.channels);
+    expect(suite, gaps_untouched(o, o_stride, is.rows, is.channels), "%d x %d x %d: wrote between rows", is.rows,
+           is.keys, is.channels);
+}
+
+static void check_shapes(struct suite *suite, enum leaf_type type,
+                         void (*check)(struct suite *, enum leaf_type, struct shape))
+{
+    int most = suite->table->row_step + 3;
+    for (int channels = 1; channels <= 70; channels++)
+        for (int rows = 1; rows <= most; rows += suite->quick ? random_int(suite, 1, 4) : 1)
+            check(suite, type, random_shape(suite, rows, channels));
+    check(suite, type, (struct shape){.rows = 96, .keys = 128, .channels = 128});
+    check(suite, type, (struct shape){.rows = 31, .keys = 300, .channels = 259, .gap = 5, .accumulate = true});
+    check(suite, type, (struct shape){.rows = 1, .keys = 1000, .channels = 576, .at_end = true});
+}
+
+void check_qk(struct suite *suite, enum leaf_type type)
+{
+    check_shapes(suite, type, check_qk_shape);
+}
+
+void check_sv(struct suite *suite, enum leaf_type type)
+{
+    check_shapes(suite, type, check_sv_shape);
+}

@@ -1,0 +1,137 @@
+/* The AVX-512 functions of vec_avx512.h in portable C: SIMDe's, and those that SIMDe 0.7.4 lacks. */
+#ifndef EMULATE_AVX512_H
+#define EMULATE_AVX512_H
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+
+#include "common/convert.h"
+
+#include <math.h>
+
+#define EMULATED static inline __attribute__((unused))
+
+typedef simde__mmask16 __mmask16;
+
+#define _mm512_shuffle_f32x4(a, b, order)                                                                              \
+    _mm512_castsi512_ps(_mm512_shuffle_i32x4(_mm512_castps_si512(a), _mm512_castps_si512(b), order))
+
+EMULATED __m512 _mm512_mask_loadu_ps(__m512 fill, __mmask16 mask, const void *p)
+{
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            memcpy((char *)&fill + 4 * i, (const char *)p + 4 * i, 4);
+    return fill;
+}
+
+EMULATED __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void *p)
+{
+    return _mm512_mask_loadu_ps(_mm512_setzero_ps(), mask, p);
+}
+
+EMULATED void _mm512_mask_storeu_ps(void *p, __mmask16 mask, __m512 x)
+{
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            memcpy((char *)p + 4 * i, (const char *)&x + 4 * i, 4);
+}
+
+EMULATED __m128i _mm_maskz_loadu_epi8(__mmask16 mask, const void *p)
+{
+    char out[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            out[i] = ((const char *)p)[i];
+    return _mm_loadu_si128((const __m128i *)out);
+}
+
+EMULATED __m256i _mm256_maskz_loadu_epi16(__mmask16 mask, const void *p)
+{
+    char out[32] = {0};
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            memcpy(out + 2 * i, (const char *)p + 2 * i, 2);
+    return _mm256_loadu_si256((const __m256i *)out);
+}
+
+EMULATED __m512i _mm512_cvtepi8_epi32(__m128i x)
+{
+    int8_t in[16];
+    int32_t out[16];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 16; i++)
+        out[i] = in[i];
+    return _mm512_loadu_si512(out);
+}
+
+EMULATED __m512i _mm512_cvtepu16_epi32(__m256i x)
+{
+    uint16_t in[16];
+    uint32_t out[16];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 16; i++)
+        out[i] = in[i];
+    return _mm512_loadu_si512(out);
+}
+
+EMULATED __m512 _mm512_cvtepi32_ps(__m512i x)
+{
+    int32_t in[16];
+    float out[16];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 16; i++)
+        out[i] = (float)in[i];
+    return _mm512_loadu_ps(out);
+}
+
+EMULATED __m512i _mm512_cvtps_epi32(__m512 x)
+{
+    float in[16];
+    int32_t out[16];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 16; i++)
+        out[i] = (int32_t)rintf(in[i]);
+    return _mm512_loadu_si512(out);
+}
+
+EMULATED __m128i _mm512_cvtepi32_epi8(__m512i x)
+{
+    char out[16];
+    for (int i = 0; i < 16; i++)
+        out[i] = ((const char *)&x)[4 * i];
+    return _mm_loadu_si128((const __m128i *)out);
+}
+
+EMULATED __m256i _mm512_cvtepi32_epi16(__m512i x)
+{
+    char out[32];
+    for (int i = 0; i < 16; i++)
+        memcpy(out + 2 * i, (const char *)&x + 4 * i, 2);
+    return _mm256_loadu_si256((const __m256i *)out);
+}
+
+EMULATED __m512 _mm512_cvtph_ps(__m256i x)
+{
+    uint16_t in[16];
+    float out[16];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 16; i++)
+        out[i] = f32_of_f16(in[i]);
+    return _mm512_loadu_ps(out);
+}
+
+/* The one rounding that is used: to nearest even. */
+EMULATED __m256i _mm512_cvtps_ph(__m512 x, int rounding)
+{
+    (void)rounding;
+    float in[16];
+    uint16_t out[16];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 16; i++)
+        out[i] = f16_of_f32(in[i]);
+    return _mm256_loadu_si256((const __m256i *)out);
+}
+
+#endif

@@ -1,0 +1,10 @@
+# Plain executables, judged by their exit code: under qemu-user and ThreadSanitizer Criterion does not work, and a leak
+# fails none of its cases.
+function(tandem_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE tandem_reference tandem_flags m)
+endfunction()
+
+add_executable(load_check load_check.c)
+target_link_libraries(load_check PRIVATE tandem tandem_flags m)
+tandem_check(load_check load 120 load_check)

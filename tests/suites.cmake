@@ -1,0 +1,56 @@
+# The leaf checks, and the Criterion suites: one executable for each file.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(CRITERION IMPORTED_TARGET criterion)
+if(NOT CRITERION_FOUND)
+  message(FATAL_ERROR "The tests need Criterion: apt-get install libcriterion-dev, or -DTANDEM_TESTS=OFF")
+endif()
+
+# The AVX-512 leaves once more, in portable C, for machines that have no AVX-512.
+find_path(SIMDE_INCLUDE_DIR simde/x86/avx512.h)
+if(NOT SIMDE_INCLUDE_DIR)
+  message(FATAL_ERROR "The leaf checks need SIMDe: apt-get install libsimde-dev, or -DTANDEM_TESTS=OFF")
+endif()
+add_library(leaf_emulated OBJECT "${PROJECT_SOURCE_DIR}/cpu/leaves/leaf_avx512.c")
+target_compile_definitions(leaf_emulated PRIVATE TANDEM_EMULATE)
+target_include_directories(leaf_emulated PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+target_include_directories(leaf_emulated SYSTEM PRIVATE "${SIMDE_INCLUDE_DIR}")
+target_link_libraries(leaf_emulated PRIVATE tandem_flags)
+
+tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_softmax.c
+                          leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
+tandem_check(leaf_check leaf 600 leaf_check)
+
+# tandem_suites(FOLDER HELPERS... SUITES NAME...): FOLDER/test_NAME.c, with what its suites share.
+function(tandem_suites folder)
+  cmake_parse_arguments(arg "" "" "HELPERS;SUITES" ${ARGN})
+  add_library(${folder}_helpers STATIC ${arg_HELPERS})
+  target_link_libraries(${folder}_helpers PUBLIC tandem_reference PkgConfig::CRITERION PRIVATE tandem_flags)
+  foreach(suite IN LISTS arg_SUITES)
+    tandem_program(${folder}_${suite} ${folder}/test_${suite}.c)
+    target_link_libraries(${folder}_${suite} PRIVATE ${folder}_helpers)
+    # CTest runs the suites side by side.
+    tandem_check(${folder}_${suite} ${folder} 900 ${folder}_${suite} --jobs 1)
+  endforeach()
+endfunction()
+
+tandem_suites(ops
+  HELPERS ops/fp8_problem.c ops/gqa_problem.c ops/problem.c ops/variants.c ../bench/shapes.c
+  SUITES convert fp8_matmul gqa_bits gqa_shapes gqa_types gqa_values kv_append)
+tandem_suites(api
+  HELPERS api/world.c
+  SUITES bad_input)
+
+# The programs, as their users run them.
+if(TARGET tandem_tool)
+  tandem_check(tool tool 600 "${python}" "${here}/tool/test_tool.py" $<TARGET_FILE:tandem_tool>)
+endif()
+if(TARGET tandem-run)
+  execute_process(COMMAND "${python}" -c "import gguf, ml_dtypes, numpy, safetensors" RESULT_VARIABLE missing
+                  ERROR_QUIET)
+  if(missing)
+    tandem_skip(model "${python} lacks the packages of examples/requirements.txt")
+  else()
+    set(model_option $<$<BOOL:${TANDEM_MODEL}>:--model>)
+    tandem_check(model model 900 "${python}" "${here}/model/test_model.py" $<TARGET_FILE:tandem-run>)
+  endif()
+endif()

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Run the command-line tool as a user would.
+
+usage: test_tool.py PATH_OF_TANDEM
+"""
+import csv
+import io
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+OPS = ["gqa", "kv_append", "fp8_matmul", "quantize", "dequantize"]
+VARIABLES = ["TANDEM_THREADS", "TANDEM_SKIP", "TANDEM_ALLOW", "TANDEM_LOG", "TANDEM_TRACE", "TANDEM_CUDA_PLUGIN"]
+TIMES = ["min_us", "p10_us", "median_us", "p90_us"]
+QUICK = ["--repeat", "2", "--warmup", "0"]
+
+
+def tool(*arguments, **variables):
+    """Exit code, stdout and stderr of one call; TANDEM_ variables are only those given."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TANDEM_")}
+    done = subprocess.run([sys.argv[1], *arguments], env=environment | variables, capture_output=True, text=True,
+                          timeout=600)
+    return done.returncode, done.stdout, done.stderr
+
+
+def bench_json(*arguments, **variables):
+    code, out, err = tool("bench", *arguments, *QUICK, "--json", **variables)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_info_shows_devices_rows_and_variables():
+    code, text, _ = tool("info", TANDEM_THREADS="1")
+    assert code == 0
+    info = json.loads(tool("info", "--json", TANDEM_THREADS="1")[1])
+    cpu = info["devices"][0]
+    assert cpu["kind"] == "cpu" and cpu["present"] and cpu["threads"] == 1
+    assert any(device["kind"] == "cuda" for device in info["devices"])
+    assert {row["op"] for row in cpu["kernels"] if not row["leaf"]} == set(OPS)
+    assert [row["name"] for row in cpu["kernels"] if row["leaf"]][-1] == "scalar"
+    for device in info["devices"]:
+        assert device["present"] or device["reason"]
+        for row in device["kernels"]:
+            assert row["usable"] == (row["reason"] == ""), row
+            assert re.search(rf"\b{row['name']} +{'yes' if row['usable'] else 'no: '}", text), row
+    settings = {setting["name"]: setting for setting in info["settings"]}
+    assert sorted(settings) == sorted(VARIABLES)
+    assert settings["TANDEM_THREADS"]["value"] == "1" and settings["TANDEM_SKIP"]["value"] is None
+    assert all(setting["meaning"] and setting["meaning"] in text for setting in settings.values())
+
+
+def test_info_says_what_is_skipped():
+    info = json.loads(tool("info", "--json", TANDEM_SKIP="flash")[1])
+    rows = {row["name"]: row for row in info["devices"][0]["kernels"]}
+    assert not rows["flash"]["usable"] and "TANDEM_SKIP" in rows["flash"]["reason"]
+    assert rows["naive"]["usable"]
+
+
+def test_bad_environment_is_reported():
+    code, _, err = tool("info", TANDEM_THREADS="many")
+    assert code == 1 and "TANDEM_THREADS" in err
+
+
+def test_bad_options_name_the_option():
+    for arguments, named in [
+            ("bench", "gqa"), ("bench nothing", "nothing"), ("bench gqa --nope", "--nope"), ("bench gqa --m 3", "--m"),
+            ("bench gqa --kv-len 0", "--kv-len"), ("bench gqa --kv-len 5x", "--kv-len"),
+            ("bench gqa --kv-len 5,", "--kv-len"), ("bench gqa --kv-len", "--kv-len"),
+            ("bench gqa --kv-len 99999999999999999999", "--kv-len"), ("bench gqa --cache-k int9", "int8-tensor"),
+            ("bench gqa --kv-len " + ",".join(["1"] * 33), "--kv-len"), ("bench gqa --seed -1", "--seed"),
+            ("bench gqa --dtype f64", "--dtype"), ("bench fp8_matmul --block 1,128", "--block"),
+            ("bench fp8_matmul --block 0x1", "--block"), ("bench gqa --suite all", "prefill"),
+            ("bench gqa --suite smoke --kv-len 4", "--kv-len"), ("bench gqa --csv --json", "--json"),
+            ("bench gqa --q-len 5 --kv-len 3", "--q-len"), ("info --csv", "--csv"), ("measure", "measure")]:
+        code, out, err = tool(*arguments.split())
+        assert code == 2 and out == "" and named in err and err.count("\n") == 1, (arguments, code, err)
+
+
+def test_impossible_cases_fail_with_the_library_message():
+    code, _, err = tool("bench", "gqa", "--q-heads", "3", "--kv-heads", "2")
+    assert code == 1 and "q.dim[1]" in err
+    code, _, err = tool("bench", "gqa", "--batch", "2147483647", "--kv-len", "2147483647", "--head-dim", "2147483647")
+    assert code == 1 and err
+
+
+def test_help():
+    code, out, _ = tool("--help")
+    assert code == 0 and "info" in out and "bench" in out
+    code, out, _ = tool("bench", "--help")
+    assert code == 0 and all(op in out for op in OPS) and "--kv-len" in out
+
+
+def test_every_op_is_right_in_every_suite_of_types():
+    caches = "f32,f16,bf16,int8-tensor,int8-channel,int8-token,int4-tensor,int4-channel,int4-token"
+    small = ["--kv-len", "40", "--kv-heads", "2", "--head-dim", "33", "--check", "--dtype", "f32,f16,bf16",
+             "--cache-k", caches]
+    rows = bench_json("gqa", "--q-heads", "4", "--cache-v", "f16,int4-token", "--q-len", "1,7", *small)
+    rows += bench_json("kv_append", "--cache-v", "int8-token", "--q-len", "7", *small)
+    rows += bench_json("quantize", "dequantize", *small)
+    rows += bench_json("fp8_matmul", "--m", "1,9", "--n", "17", "--k", "130", "--block", "1x32,16x16", "--scale-dtype",
+                       "f32,bf16,e8m0", "--dtype", "f32,f16,bf16", "--check")
+    assert len(rows) == 3 * 9 * (2 * 2 + 1 + 2) + 2 * 2 * 3 * 3
+    assert all(math.isfinite(row["error"]) and 0 <= row["error"] < 1e-2 for row in rows)
+    assert max(row["error"] for row in rows) > 0
+
+
+def test_smoke_suite():
+    rows = bench_json(*OPS, "--suite", "smoke", "--check", "--threads", "1,2")
+    assert {row["op"] for row in rows} == set(OPS) and {row["threads"] for row in rows} == {1, 2}
+    for row in rows:
+        times = [row[name] for name in TIMES]
+        assert times == sorted(times) and times[0] > 0 and row["repeats"] == 2, row
+        assert row["gb_per_s"] > 0 and row["gflop_per_s"] >= 0 and row["impl"] and row["leaf"], row
+
+
+def test_the_grid_in_csv():
+    code, out, err = tool("bench", "gqa", "--kv-len", "16,32", "--threads", "1,2", "--cold", *QUICK, "--csv")
+    assert code == 0, err
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["shape"].split()[-1], row["threads"]) for row in rows] == [
+        ("kv16", "1"), ("kv16", "2"), ("kv32", "1"), ("kv32", "2")]
+    assert all(None not in row.values() and float(row["median_us"]) > 0 for row in rows)
+
+
+def test_peak_and_share():
+    row, = bench_json("fp8_matmul", "--n", "64", "--k", "64", "--threads", "1", "--peak")
+    assert row["peak_gb_per_s"] > 0.1 and row["peak_gflop_per_s"] > 0.1 and 0 < row["share"] < 2
+
+
+def test_what_ran_follows_the_environment():
+    row, = bench_json("gqa", TANDEM_SKIP="flash")
+    assert row["impl"] == "naive"
+    info = json.loads(tool("info", "--json")[1])
+    leaves = [kernel["name"] for kernel in info["devices"][0]["kernels"] if kernel["leaf"]]
+    row, = bench_json("gqa", TANDEM_SKIP=",".join(leaves[:-1]))
+    assert row["leaf"] == "scalar"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    failed = 0
+    tests = {name: test for name, test in globals().items() if name.startswith("test_")}
+    for name, test in tests.items():
+        try:
+            test()
+        except Exception as error:  # a test that breaks must not hide the others
+            failed += 1
+            print(f"{name}: {type(error).__name__}: {error}")
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
