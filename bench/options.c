@@ -188,9 +188,10 @@ static bool consistent(const struct options *options)
     for (int i = 0; i < OPTION_COUNT; i++) {
         if (!options->list[i].given)
             continue;
-        if (options->ops & ~table[i].ops) {
+        unsigned strangers = options->ops & ~table[i].ops;
+        if (strangers) {
             fprintf(stderr, "tandem bench: %s: not an option of %s\n", table[i].name,
-                    find_name(op_names, options->ops & ~table[i].ops & -(options->ops & ~table[i].ops)));
+                    find_name(op_names, strangers & -strangers));
             return false;
         }
         if (table[i].shape && options->list[OPTION_SUITE].given) {

@@ -64,6 +64,12 @@ static void load_plugin(tdm_ctx *ctx, struct loaded *loaded, tdm_device_kind kin
     loaded->library = NULL;
 }
 
+static void load(tdm_ctx *ctx, struct loaded *loaded, tdm_device_kind kind)
+{
+    load_plugin(ctx, loaded, kind);
+    ctx->services.log(ctx, TDM_LOG_INFO, "%s", loaded->backend ? "the CUDA backend is loaded" : loaded->reason);
+}
+
 tdm_status backends_open(tdm_ctx *ctx)
 {
     for (int i = 0; i < BACKENDS; i++)
@@ -90,7 +96,7 @@ struct loaded *backends_get(tdm_ctx *ctx, tdm_device_kind kind)
     struct loaded *loaded = &ctx->backends[kind];
     pthread_mutex_lock(&loaded->lock);
     if (!loaded->tried) {
-        load_plugin(ctx, loaded, kind);
+        load(ctx, loaded, kind);
         loaded->tried = true;
     }
     pthread_mutex_unlock(&loaded->lock);

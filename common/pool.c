@@ -35,14 +35,24 @@ static void host_lane(void *arg, int64_t lane, int worker)
     work(arg, (int)lane);
 }
 
+static void rest(void *arg, size_t lane)
+{
+    (void)arg, (void)lane;
+}
+
 tdm_status pool_open(struct pool *pool, int threads, const tdm_threads *host)
 {
     pool->threads = host ? host->threads : threads;
     pool->host = host ? *host : (tdm_threads){0};
     pool->own = NULL;
     atomic_flag_clear(&pool->busy);
-    if (!host && threads > 1 && !(pool->own = pthreadpool_create((size_t)threads)))
+    if (host || threads == 1)
+        return TDM_OK;
+    pool->own = pthreadpool_create((size_t)threads);
+    if (!pool->own)
         return fail(TDM_NO_MEMORY, "threads: could not start %d threads", threads);
+    /* New workers spin until their first command: give them one that sends them to sleep. */
+    pthreadpool_parallelize_1d(pool->own, rest, NULL, (size_t)threads, PTHREADPOOL_FLAG_YIELD_WORKERS);
     return TDM_OK;
 }
 

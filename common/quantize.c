@@ -10,13 +10,12 @@ static tdm_status settle(tdm_convert_desc *d, const struct tensor_rule *src_rule
 {
     if (d->src.rank != d->dst.rank)
         return fail(TDM_BAD_ARG, "dst.rank: got %d, want %d as src", d->dst.rank, d->src.rank);
-    tdm_status status = tensor_settle("src", &d->src, src_rule);
-    if (status || (status = tensor_settle("dst", &d->dst, dst_rule)))
-        return status;
-    for (int i = 0; i < 4; i++)
+    tdm_status status;
+    for (int i = 0; i < d->src.rank && i < 4; i++)
         if ((status = dims_match("dst", &d->dst, i, "src", &d->src, i)))
             return status;
-    return TDM_OK;
+    status = tensor_settle("src", &d->src, src_rule);
+    return status ? status : tensor_settle("dst", &d->dst, dst_rule);
 }
 
 tdm_status quantize_settle(union op_desc *desc)

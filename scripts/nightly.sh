@@ -32,11 +32,8 @@ tidy_step() {
     find common cpu bench examples -name '*.c' | xargs -n 4 -P "$jobs" clang-tidy --quiet -p build/release
 }
 
-# Fails when attention is slower, next to ONNX Runtime's, than the README says.
 peers_step() {
-    compile release
-    venv bench/peers/requirements.txt
-    "$python" bench/peers/compare.py --library build/release/libtandem.so --csv build/peers.csv
+    scripts/bench_peers.sh
 }
 
 need build python test fuzz coverage lint

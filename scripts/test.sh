@@ -27,9 +27,10 @@ test_variant() {
 
 need build python test
 venv examples/requirements.txt
-for preset in release asan tsan; do
-    test_variant $preset -DPython3_EXECUTABLE="$python" "$@"
-done
+fetch_model
+test_variant release -DTANDEM_TESTS=ON -DPython3_EXECUTABLE="$python" -DTANDEM_MODEL="$PWD/$model" "$@"
+test_variant asan -DPython3_EXECUTABLE="$python" "$@"
+test_variant tsan "$@"
 
 say "Built and tested: release (optimised), asan (memory, leaks, undefined behaviour), tsan (data races)."
 echo "Logs and reports: build/*/configure.log, build/*/build.log, build/*/tests.xml."

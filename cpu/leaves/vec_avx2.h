@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6 };
+enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6, FP8_ROWS = 4 };
 #define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 2)
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : (rows) <= 3 ? 4 : 2)
-#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
 
 typedef __m256 vf;
 typedef __m256 vm;
@@ -222,7 +222,6 @@ INLINE __m256i halves_of_e4m3(__m128i x)
     return _mm256_or_si256(half, _mm256_cmpeq_epi16(negative, _mm256_set1_epi16((short)0xbf80)));
 }
 
-/* The multiplication keeps products with tiny numbers exact, which a factor of 2^8 on the sum would not. */
 INLINE vf from_f8e4m3(__m128i half)
 {
     return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256.0f));
@@ -294,8 +293,8 @@ INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
 INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
 {
     __m256i halves = halves_of_e4m3(_mm_loadu_si128((const __m128i *)(row + i)));
-    x[0] = from_f8e4m3(_mm256_castsi256_si128(halves));
-    x[1] = from_f8e4m3(_mm256_extracti128_si256(halves, 1));
+    x[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+    x[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
 }
 
 /* The low halves of 8 lanes that fit in 16 bits. */

@@ -55,7 +55,7 @@ static tdm_tensor tensor_of(tdm_dtype dtype, tdm_scaling scaling, int shape, boo
 {
     tdm_tensor tensor = {.dtype = dtype, .rank = shapes[shape].rank, .scaling = scaling};
     memcpy(tensor.dim, shapes[shape].dim, sizeof tensor.dim);
-    if (spread && tensor.rank > 1) {
+    if (spread && tensor.rank > 1 && tensor_elements(&tensor)) {
         int axis = tensor.rank - 2;
         tensor.stride[axis] = format_bytes(dtype, tensor.dim[axis + 1] + 6);
         for (; axis > 0; axis--)

@@ -68,6 +68,8 @@ void reference_kv_append(const tdm_kv_append_desc *desc, const tdm_kv_append_arg
 
 void reference_quantize(const tdm_convert_desc *desc, const tdm_convert_args *args)
 {
+    if (tensor_elements(&desc->src) == 0)
+        return; /* rows without channels have no scale either */
     for (int64_t b = 0; b < tensor_dim(&desc->src, 3); b++)
         for (int64_t h = 0; h < tensor_dim(&desc->src, 2); h++)
             for (int64_t r = 0; r < tensor_dim(&desc->src, 1); r++)
