@@ -6,6 +6,7 @@
 #include "sized.h"
 #include "workspace.h"
 
+#include <fenv.h>
 #include <string.h>
 #include <time.h>
 
@@ -53,6 +54,17 @@ static tdm_status choose_rows(struct tdm_op *op)
     return TDM_OK;
 }
 
+/* Check and complete a desc, whatever floating-point state the caller is in. */
+static tdm_status settle(enum op_kind kind, union op_desc *desc)
+{
+    fenv_t caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    tdm_status status = op_rows[kind].settle(desc);
+    fesetenv(&caller);
+    return status;
+}
+
 static tdm_status op_create(tdm_ctx *ctx, tdm_device device, enum op_kind kind, const void *desc, tdm_op **out)
 {
     if (!out)
@@ -65,7 +77,7 @@ static tdm_status op_create(tdm_ctx *ctx, tdm_device device, enum op_kind kind, 
     struct loaded *backend;
     tdm_status status = ctx_check_owner(ctx);
     if (status || (status = sized_read("desc", &settled, row->desc_size, row->desc_size, desc)) ||
-        (status = row->settle(&settled)) || (status = backends_find(ctx, device, &backend)))
+        (status = settle(kind, &settled)) || (status = backends_find(ctx, device, &backend)))
         return status;
     tdm_op *op = ctx_alloc(ctx, sizeof *op);
     if (!op)
@@ -115,10 +127,21 @@ static const char *leaf_name(const tdm_op *op, const tdm_lengths *lengths)
     return leaf >= 0 && op->backend->leaf(op->state, leaf, &row) ? row.name : "";
 }
 
+/* The caller's own thread computes too: in the default floating-point state, as the pool's workers do. */
+static tdm_status run_impl(const tdm_op *op, const struct impl *impl, const struct run *run)
+{
+    fenv_t caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    tdm_status status = impl->run(op, run);
+    fesetenv(&caller);
+    return status;
+}
+
 static tdm_status run_traced(const tdm_op *op, const struct impl *impl, const struct run *run)
 {
     uint64_t start = now_ns();
-    tdm_status status = impl->run(op, run);
+    tdm_status status = run_impl(op, impl, run);
     uint64_t end = now_ns();
     if (status)
         return status;
@@ -153,7 +176,7 @@ static tdm_status op_run(const tdm_op *op, enum op_kind kind, tdm_workspace *wor
         return fail(TDM_UNSUPPORTED, "%s: no impl takes these lengths; tdm_explain says why", row->name);
     if ((status = workspace_enter(op, workspace, &run.scratch)))
         return status;
-    status = log_traces(&op->ctx->log) ? run_traced(op, impl, &run) : impl->run(op, &run);
+    status = log_traces(&op->ctx->log) ? run_traced(op, impl, &run) : run_impl(op, impl, &run);
     workspace_leave(workspace);
     return status;
 }

@@ -10,12 +10,15 @@ static tdm_status settle(tdm_convert_desc *d, const struct tensor_rule *src_rule
 {
     if (d->src.rank != d->dst.rank)
         return fail(TDM_BAD_ARG, "dst.rank: got %d, want %d as src", d->dst.rank, d->src.rank);
-    tdm_status status;
-    for (int i = 0; i < d->src.rank && i < 4; i++)
-        if ((status = dims_match("dst", &d->dst, i, "src", &d->src, i)))
-            return status;
-    status = tensor_settle("src", &d->src, src_rule);
-    return status ? status : tensor_settle("dst", &d->dst, dst_rule);
+    int raised = 4 - d->src.rank; /* dimensions of 1 that settling puts in front */
+    tdm_status status = tensor_settle("src", &d->src, src_rule);
+    if (status || (status = tensor_settle("dst", &d->dst, dst_rule)))
+        return status;
+    for (int i = raised; i < 4; i++)
+        if (d->dst.dim[i] != d->src.dim[i])
+            return fail(TDM_BAD_ARG, "dst.dim[%d]: got %lld, want %lld as src", i - raised, (long long)d->dst.dim[i],
+                        (long long)d->src.dim[i]);
+    return TDM_OK;
 }
 
 tdm_status quantize_settle(union op_desc *desc)
