@@ -16,7 +16,7 @@ static const struct column {
     enum needs needs;
 } columns[] = {
     {"op", offsetof(struct result, op), POINTER, 10, NULL, ALWAYS},
-    {"shape", offsetof(struct result, shape), ARRAY, 26, NULL, ALWAYS},
+    {"shape", offsetof(struct result, shape), ARRAY, 31, NULL, ALWAYS},
     {"dtypes", offsetof(struct result, dtypes), ARRAY, 24, NULL, ALWAYS},
     {"threads", offsetof(struct result, threads), NUMBER, 7, "%.0f", ALWAYS},
     {"impl", offsetof(struct result, impl), POINTER, 10, NULL, ALWAYS},

@@ -24,4 +24,4 @@ endif()
 add_library(tandem_flags INTERFACE)
 target_compile_options(tandem_flags INTERFACE ${flags})
 # C11 alone hides POSIX and mmap's flags. A file that needs GNU functions says so in its first line.
-target_compile_definitions(tandem_flags INTERFACE _DEFAULT_SOURCE)
+target_compile_definitions(tandem_flags INTERFACE _DEFAULT_SOURCE $<$<BOOL:${TANDEM_SANITIZE}>:TANDEM_SANITIZE>)

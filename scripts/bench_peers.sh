@@ -7,7 +7,9 @@ set -eu
 . "$(dirname "$0")/setup.sh"
 
 need build python
-compile release
+compile release -DTANDEM_TESTS=OFF -DTANDEM_EXAMPLES=OFF
 venv bench/peers/requirements.txt
-"$python" bench/peers/compare.py --library build/release/libtandem.so --csv build/peers.csv "$@"
-say "Compared with ONNX Runtime; the table is build/peers.csv."
+mkdir -p bench/results
+result=bench/results/$(scripts/cpu_name.sh)-peers.csv
+"$python" bench/peers/compare.py --library build/release/libtandem.so --csv "$result" "$@"
+say "Compared with ONNX Runtime; $result"

@@ -28,7 +28,7 @@ test_variant() {
 need build python test
 venv examples/requirements.txt
 fetch_model
-test_variant release -DTANDEM_TESTS=ON -DPython3_EXECUTABLE="$python" -DTANDEM_MODEL="$PWD/$model" "$@"
+test_variant release -DPython3_EXECUTABLE="$python" -DTANDEM_MODEL="$PWD/$model" "$@"
 test_variant asan -DPython3_EXECUTABLE="$python" "$@"
 test_variant tsan "$@"
 

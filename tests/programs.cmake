@@ -8,3 +8,9 @@ endfunction()
 add_executable(load_check load_check.c)
 target_link_libraries(load_check PRIVATE tandem tandem_flags m)
 tandem_check(load_check load 120 load_check)
+
+foreach(check IN ITEMS race leak fork fpstate spin env)
+  tandem_program(${check}_check threads/${check}_check.c threads/load.c)
+  tandem_check(${check}_check threads 300 ${check}_check)
+endforeach()
+set_tests_properties(spin_check PROPERTIES RUN_SERIAL ON) # it measures processor time

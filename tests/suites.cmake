@@ -15,7 +15,8 @@ target_compile_definitions(leaf_emulated PRIVATE TANDEM_EMULATE)
 target_include_directories(leaf_emulated PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
 target_include_directories(leaf_emulated SYSTEM PRIVATE "${SIMDE_INCLUDE_DIR}")
 target_link_libraries(leaf_emulated PRIVATE tandem_flags)
-target_compile_options(leaf_emulated PRIVATE -O1 -Wno-psabi) # more optimisation takes minutes
+target_compile_options(leaf_emulated PRIVATE -include "${here}/leaf/emulate_avx512.h" -Wno-psabi
+                                             -O1) # more optimisation takes minutes
 
 tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_softmax.c
                           leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
@@ -39,7 +40,21 @@ tandem_suites(ops
   SUITES convert fp8_matmul gqa_bits gqa_shapes gqa_types gqa_values kv_append)
 tandem_suites(api
   HELPERS api/world.c
-  SUITES bad_input)
+  SUITES allocator bad_input explain info memory open plugin pool)
+
+# Plugins for api_plugin to load: one that works, and one for each fault.
+set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
+foreach(fault IN LISTS faults)
+  string(TOLOWER "fake_${fault}" plugin)
+  add_library(${plugin} MODULE plugin/fake_backend.c)
+  target_compile_definitions(${plugin} PRIVATE FAKE_FAULT=${fault})
+  target_include_directories(${plugin} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(${plugin} PRIVATE tandem_flags)
+  set_target_properties(${plugin} PROPERTIES PREFIX "" SUFFIX ".so"
+                                             LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/plugin")
+  add_dependencies(api_plugin ${plugin})
+endforeach()
+target_compile_definitions(api_plugin PRIVATE FAKE_BACKENDS="${CMAKE_CURRENT_BINARY_DIR}/plugin")
 
 # The programs, as their users run them.
 if(TARGET tandem_tool)

@@ -15,7 +15,8 @@ ROUNDS = 5
 TURN_SECONDS = 0.1       # of one side in one round, at least one run
 QUIET_SECONDS = 0.2      # ONNX Runtime's threads spin for some time after a run
 TOLERANCE = 2e-5         # of outputs whose values are about 1: both sides compute in f32
-COLUMNS = ("case", "ours_us", "peer_us", "peer_path", "ratio", "required", "max_difference", "same_cache")
+COLUMNS = {"case": "<43", "ours_us": ">11", "peer_us": ">11", "ours_min_us": ">11", "peer_min_us": ">11",
+           "peer_path": ">9", "ratio": ">6", "required": ">8", "max_difference": ">14", "same_cache": ">10"}
 
 
 def turn(side):
@@ -30,27 +31,29 @@ def turn(side):
 
 
 def measure(sides, threads):
-    """Median microseconds of each side over all rounds."""
+    """The microseconds of each side's runs over all rounds."""
     times = {name: [] for name in sides}
     for _ in range(ROUNDS):
         for name, side in sides.items():
             times[name] += turn(side)
             time.sleep(QUIET_SECONDS if threads > 1 else 0)
-    return {name: statistics.median(values) for name, values in times.items()}
+    return times
 
 
 def compare(library, case):
     data = Data(case)
     ours = TandemGqa(library, case, data)
     sides = {"ours": ours, "flash": OrtGqa(case, data, flash=True), "naive": OrtGqa(case, data, flash=False)}
-    medians = measure(sides, case.threads)
-    path = min(("flash", "naive"), key=medians.get)
+    times = measure(sides, case.threads)
+    median = {name: statistics.median(values) for name, values in times.items()}
+    path = min(("flash", "naive"), key=median.get)
     peer = sides[path]
     same_cache = np.array_equal(ours.k_cache, peer.k_cache) and np.array_equal(ours.v_cache, peer.v_cache)
     difference = float(np.abs(ours.out - peer.out).max())
     ours.close()
-    return {"case": case.name, "ours_us": round(medians["ours"], 1), "peer_us": round(medians[path], 1),
-            "peer_path": path, "ratio": round(medians[path] / medians["ours"], 2), "required": case.required or "",
+    return {"case": case.name, "ours_us": round(median["ours"], 1), "peer_us": round(median[path], 1),
+            "ours_min_us": round(min(times["ours"]), 1), "peer_min_us": round(min(times[path]), 1), "peer_path": path,
+            "ratio": round(median[path] / median["ours"], 2), "required": case.required or "",
             "max_difference": f"{difference:.1e}", "same_cache": "yes" if same_cache else "no"}
 
 
@@ -59,8 +62,7 @@ def agrees(row):
 
 
 def print_row(row):
-    print("{case:44}{ours_us:>12}{peer_us:>12}  {peer_path:6}{ratio:>8}{required:>10}{max_difference:>16}"
-          "{same_cache:>12}".format(**row), flush=True)
+    print("  ".join(format(row[name], width) for name, width in COLUMNS.items()), flush=True)
 
 
 def main():

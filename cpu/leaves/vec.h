@@ -16,6 +16,7 @@
  *   v_transpose(x)                the VW x VW matrix in x[VW]
  *   v_load_T(row, i)              elements i .. i + VW of a stored row of type T, widened exactly
  *   v_part_T(row, i, n)           the first n of them, nothing read behind; the other lanes hold finite values
+ *   v_pair_f8e4m3(row, i, x)      x[0] and x[1]: the 2 * VW elements from i on times 2^-8, the cheapest multiple
  *   v_store_f16 v_store_bf16 (p, x), v_store_i8(p, x) with x in [-128, 127]: rounded to nearest even
  *
  * and the register blocking: how many rows a block holds and, for each count of rows, how much of the other side. */
@@ -28,13 +29,13 @@
 #define CAT(a, b) CAT_(a, b)
 
 /* Bodies are specialised for constant sizes by inlining them, and loops over registers are unrolled: always, save in
- * an emulation, which would take minutes to compile. */
-#if defined(TANDEM_EMULATE)
+ * an emulation or under a sanitizer, which would take minutes to compile. */
+#if defined(TANDEM_EMULATE) || defined(TANDEM_SANITIZE)
 #define INLINE static inline __attribute__((unused))
 #define UNROLL
 #elif defined(__clang__)
 #define INLINE static inline __attribute__((always_inline, unused))
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 32")

@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6, FP8_ROWS = 4 };
+enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6 };
 #define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 2)
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : (rows) <= 3 ? 4 : 2)
-#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
+#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
 
 typedef __m256 vf;
 typedef __m256 vm;

@@ -212,12 +212,18 @@ INLINE vf from_i4(__m128i x)
 
 /* A code sign-extended, shifted left by 7 and with bit 14 cleared is an f16 of 2^-8 times its value, subnormals
  * included. Only the NaN codes need repair: with the sign set they are 0xbf80, and all ones is a NaN in f16. */
-INLINE vf from_f8e4m3(__m128i x)
+INLINE __m512i halves_of_e4m3(__m256i x)
 {
-    __m256i half = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7), _mm256_set1_epi16((short)0xbfff));
-    __m256i negative = _mm256_or_si256(half, _mm256_set1_epi16((short)0x8000));
-    half = _mm256_or_si256(half, _mm256_cmpeq_epi16(negative, _mm256_set1_epi16((short)0xbf80)));
-    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256.0f));
+    __m512i half = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(x), 7), _mm512_set1_epi16((short)0xbfff));
+    __m512i negative = _mm512_or_si512(half, _mm512_set1_epi16((short)0x8000));
+    __mmask32 is_nan = _mm512_cmpeq_epi16_mask(negative, _mm512_set1_epi16((short)0xbf80));
+    return _mm512_mask_blend_epi16(is_nan, half, _mm512_set1_epi16(-1));
+}
+
+INLINE vf from_f8e4m3(__m128i codes)
+{
+    __m512i halves = halves_of_e4m3(_mm256_castsi128_si256(codes));
+    return _mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), _mm512_set1_ps(256.0f));
 }
 
 INLINE vf v_load_f32(const char *row, int64_t i)
@@ -278,6 +284,13 @@ INLINE vf v_load_f8e4m3(const char *row, int64_t i)
 INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
 {
     return from_f8e4m3(_mm_maskz_loadu_epi8(first_lanes(n), row + i));
+}
+
+INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+{
+    __m512i halves = halves_of_e4m3(_mm256_loadu_si256((const __m256i *)(row + i)));
+    x[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
+    x[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
 }
 
 INLINE void v_store_f16(uint16_t *p, vf x)

@@ -163,6 +163,12 @@ INLINE vf v_load_f8e4m3(const char *row, int64_t i)
     return f32_of_e4m3(((const uint8_t *)row)[i]);
 }
 
+INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+{
+    x[0] = v_load_f8e4m3(row, i) * 0x1p-8f;
+    x[1] = v_load_f8e4m3(row, i + 1) * 0x1p-8f;
+}
+
 #define v_part_f32(row, i, n) v_load_f32(row, i)
 #define v_part_f16(row, i, n) v_load_f16(row, i)
 #define v_part_bf16(row, i, n) v_load_bf16(row, i)

@@ -138,6 +138,9 @@ bool options_parse(options *o, int argc, char **argv, error *err)
             return false;
         }
     }
+    if (o->calibrate != NULL) {
+        o->k = o->v = cache_scheme_find("f32"); /* magnitudes are those of exact keys and values */
+    }
     return check_options(o, err);
 }
 

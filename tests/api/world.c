@@ -87,11 +87,11 @@ void world_init(struct world *w)
 
 void world_open(struct world *w, int threads)
 {
-    static const char *const no_environment[] = {NULL};
+    static const char *const without_gpu[] = {"TANDEM_CUDA_PLUGIN=/nonexistent", NULL};
     world_init(w);
     tdm_options options = TDM_INIT(tdm_options);
     options.threads = threads;
-    options.env = no_environment;
+    options.env = without_gpu;
     cr_assert(!tdm_open(TDM_VERSION, &options, &w->ctx), "tdm_open: %s", tdm_last_error());
 }
 

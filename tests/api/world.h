@@ -58,7 +58,7 @@ struct world {
 /* A valid world on the CPU without a context. */
 void world_init(struct world *world);
 
-/* ... with a context of `threads` threads that reads no environment; stops the test when that fails. */
+/* ... with a context of `threads` threads that has no GPU; stops the test when that fails. */
 void world_open(struct world *world, int threads);
 
 /* Destroy what world->op and world->workspace hold, and close the context. */

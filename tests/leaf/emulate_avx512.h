@@ -14,6 +14,7 @@
 #define EMULATED static inline __attribute__((unused))
 
 typedef simde__mmask16 __mmask16;
+typedef simde__mmask32 __mmask32;
 
 #define _mm512_shuffle_f32x4(a, b, order)                                                                              \
     _mm512_castsi512_ps(_mm512_shuffle_i32x4(_mm512_castps_si512(a), _mm512_castps_si512(b), order))
@@ -54,6 +55,14 @@ EMULATED __m256i _mm256_maskz_loadu_epi16(__mmask16 mask, const void *p)
         if (mask >> i & 1)
             memcpy(out + 2 * i, (const char *)p + 2 * i, 2);
     return _mm256_loadu_si256((const __m256i *)out);
+}
+
+EMULATED __mmask32 _mm512_cmpeq_epi16_mask(__m512i a, __m512i b)
+{
+    uint32_t mask = 0;
+    for (int i = 0; i < 32; i++)
+        mask |= (uint32_t)(memcmp((const char *)&a + 2 * i, (const char *)&b + 2 * i, 2) == 0) << i;
+    return mask;
 }
 
 EMULATED __m512i _mm512_cvtepi8_epi32(__m128i x)

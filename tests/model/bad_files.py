@@ -2,6 +2,7 @@
 import json
 import struct
 
+import numpy as np
 from gguf import GGUF_DEFAULT_ALIGNMENT as ALIGNMENT
 
 
@@ -88,7 +89,6 @@ def safetensors_cases(raw):
         yield f"{key} = {value}", metadata(key, value), ""
     yield "NaN weight", lambda raw: poke(raw, Q, b"\x7f", 100), Q
     yield "negative NaN weight", lambda raw: poke(raw, Q, b"\xff", 36863), Q
-    yield "infinite scale", lambda raw: poke(raw, Q + "_scale", struct.pack("<f", float("inf")), 4), Q
     yield "NaN norm", lambda raw: poke(raw, NORM, struct.pack("<f", float("nan"))), NORM
     yield "token of no byte", lambda raw: poke(raw, "tokenizer.tokens", "界".encode(), 42), "tokenizer.tokens"
     yield "token lines joined", lambda raw: raw.replace(b"!\n\"\n#\n", b"!a\"\n#\n"), "tokenizer.tokens"
@@ -96,6 +96,13 @@ def safetensors_cases(raw):
     yield "merge without a space", lambda raw: poke(raw, "tokenizer.merges", b"tth"), "tokenizer.merges"
     yield "merge of unknown tokens", lambda raw: poke(raw, "tokenizer.merges", b"z z"), "tokenizer.merges"
     yield "last merge cut", lambda raw: raw.replace(b"e n\n", b"e nn"), "tokenizer.merges"
+
+
+def scale_cases(dtype):
+    """A scale that is no number, in the file's type of scales."""
+    for what in ("nan", "inf") if np.dtype(dtype).itemsize > 1 else ("nan",):
+        value = np.array(what, np.float32).astype(dtype).tobytes()
+        yield f"{np.dtype(dtype).name} scale {what}", lambda raw, v=value: poke(raw, Q + "_scale", v, 2 * len(v)), Q
 
 
 def with_second_scale(raw):

@@ -70,6 +70,7 @@ class Reference:
         self.tensors, self.config = read_safetensors(path)
         self.unit = ACTIVATION_UNITS[activations]
         self.weights = {}
+        self.absmax = {}  # of each layer's keys and values in the last pass, [kv_heads, head_dim]
         self.layers = self.number("num_hidden_layers")
         self.heads, self.kv_heads = self.number("num_attention_heads"), self.number("num_key_value_heads")
         self.head_dim = self.number("head_dim")
@@ -147,6 +148,7 @@ class Reference:
             q, k, v = (self.multiply(h, f"{at}self_attn.{part}_proj", noise) for part in "qkv")
             q, k, v = (part.reshape(len(tokens), -1, self.head_dim) for part in (q, k, v))
             q, k = self.rotate(q, noise), self.rotate(k, noise)
+            self.absmax[layer] = np.abs(k).max(axis=0), np.abs(v).max(axis=0)
             limits = (absmax[0][layer], absmax[1][layer]) if absmax else (None, None)
             k, v = (store(part, *how) for part, *how in zip((k, v), cache, limits))
             attended = self.attend(q, k, v, noise).reshape(len(tokens), -1)

@@ -116,6 +116,13 @@ def check_caches(suite, path):
     suite.output(path, "--calibrate", calibration_text)
     calibration, _ = read_safetensors(path + ".calibration")
     absmax = calibration["k_absmax"], calibration["v_absmax"]
+    with open(calibration_text) as file:
+        tokens = suite.tokens(path, file.read(), "--raw")
+    reference = Reference(path)
+    reference.logits(np.array(tokens))
+    for layer, pair in reference.absmax.items():
+        same = all(np.allclose(got[layer], want, rtol=1e-3) for got, want in zip(absmax, pair))
+        suite.check(same, f"calibration of layer {layer}")
     quantized = [f"{kind}-{scaling}" for kind in ("int8", "int4") for scaling in ("tensor", "channel", "token")]
     for scheme in ("f16", "bf16", *quantized):
         args = ["--cache", scheme]
@@ -144,6 +151,8 @@ def check_generation(suite, path):
     drawn = [suite.output(path, "--raw", "--prompt", "the", "--temperature", 2, "--top-p", 0.9, "--seed", seed)
              for seed in (1, 1, 2)]  # fmt: skip
     suite.check(drawn[0] == drawn[1] and drawn[0] != drawn[2], "seeds")
+    likeliest = suite.output(path, "--raw", "--prompt", "the", "--temperature", 2, "--top-p", 1e-3, "--max-tokens", 24)
+    suite.check(likeliest == got, "a small top-p leaves the likeliest token", f"{likeliest} instead of {got}")
 
     words = suite.path("text.txt")
     with open(words, "w") as file:
@@ -173,13 +182,19 @@ def check_chat(suite, path, vocabulary, system):
     suite.check(got == want, "chat template", f"{got} instead of {want}")
 
 
-def check_bad_safetensors(suite, path):
-    with open(path, "rb") as file:
-        raw = file.read()
-    victim = suite.path("bad.safetensors")
-    for what, damage, word in bad_files.safetensors_cases(raw):
+def check_bad_safetensors(suite, path, weights):
+    good, victim = suite.path("good.safetensors"), suite.path("bad.safetensors")
+    cases = []
+    for scale in (np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e8m0fnu):
+        small_model.write_safetensors(good, weights, "row128", scale)
+        with open(good, "rb") as file:
+            raw = file.read()
+        cases += [(what, damage(raw), word) for what, damage, word in bad_files.scale_cases(scale)]
+        if scale is np.float32:
+            cases += [(what, damage(raw), word) for what, damage, word in bad_files.safetensors_cases(raw)]
+    for what, damaged, word in cases:
         with open(victim, "wb") as file:
-            file.write(damage(raw))
+            file.write(damaged)
         result = suite.run(victim, "--prompt", "x")
         message = result.stderr.decode(errors="replace")
         ok = result.returncode == 1 and message.startswith(f"tandem-run: {victim}: ") and word in message
@@ -267,7 +282,7 @@ def main():
         check_options(suite, path)
         check_caches(suite, path)
         check_generation(suite, path)
-        check_bad_safetensors(suite, path)
+        check_bad_safetensors(suite, path, weights)
         check_converter(suite, weights)
         if args.model:
             check_real_model(suite, args.model)

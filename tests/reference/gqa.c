@@ -5,36 +5,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* One cache tensor in full, each [batch, kv_heads, capacity, channels]: the values, their magnitudes as the
- * bound counts them, and the scales beside them. */
+/* One cache tensor in full, [batch, kv_heads, capacity, channels]: what is stored, and the scale of each element. */
 struct plane {
-    double *value, *magnitude, *scale;
+    double *stored, *scale;
     int64_t heads, rows, channels;
 };
 
 static struct plane plane_new(const tdm_tensor *tensor, const void *data, const float *scale)
 {
-    struct plane plane = {.value = tensor_read(tensor, data),
-                          .heads = tensor->dim[1],
-                          .rows = tensor->dim[2],
-                          .channels = tensor->dim[3]};
+    struct plane plane = {tensor_read(tensor, data), NULL, tensor->dim[1], tensor->dim[2], tensor->dim[3]};
     int64_t n = tensor_elements(tensor);
-    plane.magnitude = malloc((size_t)(n + 1) * sizeof(double));
     plane.scale = malloc((size_t)(n + 1) * sizeof(double));
-    double offset = tensor->dtype == TDM_I4 ? I4_OFFSET : 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t c = i % plane.channels, row = i / plane.channels, r = row % plane.rows, head = row / plane.rows;
         plane.scale[i] = tensor_scale(tensor, scale, head / plane.heads, head % plane.heads, r, c);
-        plane.magnitude[i] = (fabs(plane.value[i]) + offset) * fabs(plane.scale[i]);
-        plane.value[i] *= plane.scale[i];
     }
     return plane;
 }
 
 static void plane_free(struct plane *plane)
 {
-    free(plane->value);
-    free(plane->magnitude);
+    free(plane->stored);
     free(plane->scale);
 }
 
@@ -71,9 +62,10 @@ static void score_row(const struct plane *k, int64_t b, int64_t h, struct row *r
         int64_t at = plane_index(k, b, h, j);
         double sum = 0, magnitude = 0, underflow = 1;
         for (int64_t c = 0; c < depth; c++) {
-            sum += row->q[c] * k->value[at + c];
-            magnitude += fabs(row->q[c]) * k->magnitude[at + c];
-            underflow += (1 + fabs(row->q[c])) * (1 + k->magnitude[at + c]) * (1 + fabs(k->scale[at + c]));
+            double stored = k->stored[at + c], scale = k->scale[at + c], product = row->q[c] * (stored * scale);
+            sum += product;
+            magnitude += fabs(product);
+            underflow += (1 + fabs(row->q[c])) * (1 + fabs(stored)) * (1 + fabs(scale));
         }
         row->score[j] = row->scale * sum;
         row->error[j] = gamma_of((double)depth + SCORE_ROUNDINGS) * fabs(row->scale) * magnitude + UNDERFLOW * underflow;
@@ -90,7 +82,7 @@ static double weigh_row(struct row *row, double maximum)
     row->total = row->drift = 0;
     for (int64_t j = row->first; j < row->last; j++) {
         double distance = maximum - row->score[j] + 2 * worst;
-        double roundings = ROUNDOFF * (keys + rescales + 6 + distance) + EXP_ERROR * (rescales + 1);
+        double roundings = ROUNDOFF * (keys + rescales + OUTPUT_ROUNDINGS + distance) + EXP_ERROR * (rescales + 1);
         double error = isinf(row->score[j]) ? 0 : row->error[j] + 1.001 * roundings;
         row->weight[j] = exp(row->score[j] - maximum);
         row->rate[j] = expm1(error);
@@ -107,9 +99,10 @@ static void mix_channel(const struct plane *v, int64_t at, const struct row *row
     double sum = 0, error = 0;
     for (int64_t j = row->first; j < row->last; j++) {
         int64_t i = at + j * v->channels;
-        sum += row->weight[j] * v->value[i];
-        error += (row->rate[j] * row->weight[j] + TINY) * v->magnitude[i];
-        error += UNDERFLOW * (1 + v->magnitude[i]) * (1 + fabs(v->scale[i]));
+        double x = v->stored[i] * v->scale[i];
+        sum += row->weight[j] * x;
+        error += (row->rate[j] * row->weight[j] + TINY) * fabs(x);
+        error += UNDERFLOW * (1 + row->total) * (1 + fabs(v->stored[i])) * (1 + fabs(v->scale[i]));
     }
     double drift = row->drift / row->total;
     *value = sum / row->total;

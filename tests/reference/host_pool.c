@@ -38,6 +38,13 @@ static void parallel_for(void *user, int64_t n, tdm_task task, void *arg)
 {
     struct host_pool *pool = user;
     pthread_mutex_lock(&pool->lock);
+    if (pool->taken) { /* by another thread, or by the task that calls */
+        pthread_mutex_unlock(&pool->lock);
+        for (int64_t i = 0; i < n; i++)
+            task(arg, i, 0);
+        return;
+    }
+    pool->taken = true;
     pool->n = n;
     pool->next = 0;
     pool->task = task;
@@ -49,6 +56,7 @@ static void parallel_for(void *user, int64_t n, tdm_task task, void *arg)
     work(pool, 0);
     while (pool->working > 0)
         pthread_cond_wait(&pool->done, &pool->lock);
+    pool->taken = false;
     pthread_mutex_unlock(&pool->lock);
 }
 

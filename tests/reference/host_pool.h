@@ -1,4 +1,4 @@
-/* Threads of a host: real ones, as a tdm_threads. */
+/* Threads of a host: real ones, as a tdm_threads. A call that finds them taken runs on its own thread. */
 #ifndef TESTS_REFERENCE_HOST_POOL_H
 #define TESTS_REFERENCE_HOST_POOL_H
 
@@ -18,7 +18,7 @@ struct host_pool {
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
     int64_t round; /* counts calls, so that a worker knows a new one */
-    bool stop;
+    bool stop, taken;
     int working;
     int64_t n, next;
     tdm_task task;

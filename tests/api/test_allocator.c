@@ -1,0 +1,143 @@
+/* The host's allocator: everything comes from it and goes back, its failures are reported, runs do not use it. */
+#include "tests/ops/indices.h"
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Counts, and fails from the fail_at-th allocation on; fail_at 0: never. */
+struct counting {
+    int calls, live, fail_at;
+    int misaligned, null_frees;
+};
+
+static void *count_alloc(void *user, size_t bytes, size_t alignment)
+{
+    struct counting *counting = user;
+    if (++counting->calls >= counting->fail_at && counting->fail_at)
+        return NULL;
+    counting->misaligned += alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > 4096;
+    /* Aligned as asked for and no more, so that a wrong request shows; the block's start stands before it. */
+    char *block = malloc(bytes + 3 * alignment + sizeof(void *));
+    char *data = block + sizeof(void *);
+    data += (alignment - (uintptr_t)data % alignment) % alignment;
+    if ((uintptr_t)data % (2 * alignment) == 0)
+        data += alignment;
+    memcpy(data - sizeof(void *), &block, sizeof block);
+    memset(data, 0xDB, bytes);
+    counting->live++;
+    return data;
+}
+
+static void count_free(void *user, void *pointer)
+{
+    struct counting *counting = user;
+    if (!pointer) {
+        counting->null_frees++;
+        return;
+    }
+    void *block;
+    memcpy(&block, (char *)pointer - sizeof(void *), sizeof block);
+    counting->live--;
+    free(block);
+}
+
+static tdm_status open_counted(struct world *world, struct counting *counting, const char *variable)
+{
+    tdm_allocator allocator = {count_alloc, count_free, counting};
+    world_init(world);
+    tdm_options options = TDM_INIT(tdm_options);
+    options.threads = 2;
+    options.env = (const char *const[]){variable, NULL};
+    options.allocator = &allocator;
+    return tdm_open(TDM_VERSION, &options, &world->ctx);
+}
+
+Test(allocator, balanced)
+{
+    struct counting counting = {0};
+    struct world world;
+    cr_assert(!open_counted(&world, &counting, "TANDEM_LOG=off"), "%s", tdm_last_error());
+    int opened = counting.calls;
+    cr_expect_geq(opened, 2);
+    cr_expect(!world_run_all(&world), "%s", tdm_last_error());
+    cr_expect_gt(counting.calls, opened);
+    void *pointer;
+    cr_expect(!tdm_alloc(world.ctx, world.device, TDM_DEVICE_MEMORY, 100, &pointer));
+    int live = counting.live;
+    tdm_free(world.ctx, world.device, TDM_DEVICE_MEMORY, pointer);
+    cr_expect_eq(counting.live, live - 1);
+    world_close(&world);
+    cr_expect_eq(counting.live, 0, "%d blocks are left", counting.live);
+    cr_expect(!counting.misaligned && !counting.null_frees);
+}
+
+Test(allocator, runs_do_not_allocate)
+{
+    struct counting counting = {0};
+    struct world world;
+    cr_assert(!open_counted(&world, &counting, NULL), "%s", tdm_last_error());
+    for (enum world_op op = 0; op < WORLD_OPS; op++) {
+        cr_assert(!world_make(&world, op), "%s", tdm_last_error());
+        int calls = counting.calls;
+        for (int i = 0; i < 3; i++)
+            cr_expect(!world_run(&world, op), "%s", tdm_last_error());
+        cr_expect_eq(counting.calls, calls, "a run of op %d allocated", (int)op);
+        tdm_workspace_destroy(world.workspace);
+        tdm_op_destroy(world.op);
+        world.workspace = NULL;
+        world.op = NULL;
+    }
+    world_close(&world);
+    cr_expect_eq(counting.live, 0);
+}
+
+/* Everything a host does, with the n-th allocation failing: NO_MEMORY, and nothing is left behind. */
+static tdm_status whole_life(struct counting *counting)
+{
+    struct world world;
+    void *pointer = NULL;
+    tdm_status status = open_counted(&world, counting, "TANDEM_SKIP=naive");
+    if (status)
+        return status;
+    for (enum world_op op = 0; op < WORLD_OPS && !status; op++) {
+        if (!(status = world_make(&world, op)))
+            status = world_run(&world, op);
+        tdm_workspace_destroy(world.workspace);
+        tdm_op_destroy(world.op);
+        world.workspace = NULL;
+        world.op = NULL;
+    }
+    if (!status && !(status = tdm_alloc(world.ctx, world.device, TDM_PINNED_HOST, 64, &pointer)))
+        tdm_free(world.ctx, world.device, TDM_PINNED_HOST, pointer);
+    world_close(&world);
+    return status;
+}
+
+Test(allocator, every_failure)
+{
+    struct counting all = {0};
+    cr_assert(!whole_life(&all), "%s", tdm_last_error());
+    for (int n = 1; n <= all.calls; n++) {
+        struct counting counting = {.fail_at = n};
+        tdm_status status = whole_life(&counting);
+        cr_expect_eq(status, TDM_NO_MEMORY, "allocation %d of %d: %s", n, all.calls, tdm_status_name(status));
+        cr_expect_eq(counting.live, 0, "allocation %d of %d: %d blocks are left", n, all.calls, counting.live);
+        cr_expect_eq(counting.calls, n, "allocation %d of %d: went on after the failure", n, all.calls);
+    }
+}
+
+/* A failed create leaves the context as it was: the next one works. */
+Test(allocator, recovers)
+{
+    struct counting counting = {0};
+    struct world world;
+    cr_assert(!open_counted(&world, &counting, NULL), "%s", tdm_last_error());
+    counting.fail_at = counting.calls + 1;
+    cr_expect_eq(world_create(&world, GQA), TDM_NO_MEMORY);
+    cr_expect_null(world.op);
+    counting.fail_at = 0;
+    cr_expect(!world_run_all(&world), "%s", tdm_last_error());
+    world_close(&world);
+    cr_expect_eq(counting.live, 0);
+}

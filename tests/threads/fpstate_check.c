@@ -1,0 +1,68 @@
+/* A caller that flushes denormals and rounds upward gets the same bits as anybody, and its own state back. */
+#include "load.h"
+
+#include <fenv.h>
+#include <stdio.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+enum { FLUSH = 0x8040 }; /* FTZ and DAZ */
+#endif
+
+/* What the caller set, as far as it can be read back. */
+struct state {
+    int rounding;
+    unsigned flush;
+};
+
+static struct state state_read(void)
+{
+    struct state state = {fegetround(), 0};
+#if defined(__x86_64__)
+    state.flush = _mm_getcsr() & FLUSH;
+#endif
+    return state;
+}
+
+static void state_disturb(void)
+{
+    fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | FLUSH);
+#endif
+}
+
+static void check(int threads, const struct load_job *want)
+{
+    struct load_ops ops;
+    struct load_job job;
+    tdm_ctx *ctx = load_open(threads, NULL);
+    fenv_t before;
+    fegetenv(&before);
+    state_disturb();
+    struct state disturbed = state_read();
+    tdm_status created = load_create(ctx, &ops);
+    fesetenv(&before);
+    load_expect(!created, tdm_last_error());
+    load_expect(!load_job_start(&ops, &job), tdm_last_error()); /* its data in the state of all others */
+    state_disturb();
+    tdm_status ran = load_job_run(&ops, &job);
+    struct state after = state_read();
+    fesetenv(&before);
+    load_expect(!ran, tdm_last_error());
+    load_expect(after.rounding == disturbed.rounding && after.flush == disturbed.flush, "the caller's state changed");
+    load_expect(load_job_same(&job, want), "the caller's floating-point state changed the results");
+    load_job_end(&job);
+    load_destroy(&ops);
+    tdm_close(ctx);
+}
+
+int main(void)
+{
+    struct load_job want = load_serial();
+    check(1, &want);
+    check(3, &want);
+    load_job_end(&want);
+    puts("fpstate_check: same bits, same state");
+    return 0;
+}
