@@ -10,18 +10,21 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-#define LEAF_ISAS &leaf_avx512, &leaf_avx2,
 #include <cpuid.h>
 #include <sys/syscall.h>
-#else
-#define LEAF_ISAS
-#endif
-#if defined(__aarch64__)
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
 extern const struct leaf_table leaf_scalar, leaf_avx2, leaf_avx512;
-const struct leaf_table *const cpu_leaves[] = {LEAF_ISAS &leaf_scalar, NULL};
+const struct leaf_table *const cpu_leaves[] = {
+#if defined(__x86_64__)
+    &leaf_avx512,
+    &leaf_avx2,
+#endif
+    &leaf_scalar,
+    NULL,
+};
 
 static const struct {
     const char *name;
@@ -56,21 +59,11 @@ static const struct {
     unsigned leaf, subleaf, reg, bit;
     uint64_t state;
 } cpuid_bits[] = {
-    {CPU_AVX2, 7, 0, EBX, 5, YMM},
-    {CPU_FMA, 1, 0, ECX, 12, YMM},
-    {CPU_F16C, 1, 0, ECX, 29, YMM},
-    {CPU_AVX512F, 7, 0, EBX, 16, ZMM},
-    {CPU_AVX512BW, 7, 0, EBX, 30, ZMM},
-    {CPU_AVX512DQ, 7, 0, EBX, 17, ZMM},
-    {CPU_AVX512VL, 7, 0, EBX, 31, ZMM},
-    {CPU_AVX512VBMI, 7, 0, ECX, 1, ZMM},
-    {CPU_AVX512VNNI, 7, 0, ECX, 11, ZMM},
-    {CPU_AVX512BF16, 7, 1, EAX, 5, ZMM},
-    {CPU_AVX512FP16, 7, 0, EDX, 23, ZMM},
-    {CPU_AVXVNNI, 7, 1, EAX, 4, YMM},
-    {CPU_AMX_TILE, 7, 0, EDX, 24, TILES},
-    {CPU_AMX_INT8, 7, 0, EDX, 25, TILES},
-    {CPU_AMX_BF16, 7, 0, EDX, 22, TILES},
+    {CPU_AVX2, 7, 0, EBX, 5, YMM},        {CPU_FMA, 1, 0, ECX, 12, YMM},        {CPU_F16C, 1, 0, ECX, 29, YMM},
+    {CPU_AVX512F, 7, 0, EBX, 16, ZMM},    {CPU_AVX512BW, 7, 0, EBX, 30, ZMM},   {CPU_AVX512DQ, 7, 0, EBX, 17, ZMM},
+    {CPU_AVX512VL, 7, 0, EBX, 31, ZMM},   {CPU_AVX512VBMI, 7, 0, ECX, 1, ZMM},  {CPU_AVX512VNNI, 7, 0, ECX, 11, ZMM},
+    {CPU_AVX512BF16, 7, 1, EAX, 5, ZMM},  {CPU_AVX512FP16, 7, 0, EDX, 23, ZMM}, {CPU_AVXVNNI, 7, 1, EAX, 4, YMM},
+    {CPU_AMX_TILE, 7, 0, EDX, 24, TILES}, {CPU_AMX_INT8, 7, 0, EDX, 25, TILES}, {CPU_AMX_BF16, 7, 0, EDX, 22, TILES},
 };
 
 static bool cpuid_has(unsigned leaf, unsigned subleaf, unsigned reg, unsigned bit)

@@ -3,7 +3,10 @@
  * A leaf computes on plain memory: no allocation, no threads, no environment, no global state. It reads no
  * byte past the last element it is asked for, needs no alignment beyond the element's, and writes nothing
  * but its result. Scales never reach a leaf, save in fp8_dot: the loops fold them into q, the scores, the
- * probabilities and the finished output. */
+ * probabilities and the finished output.
+ *
+ * Each output of qk, sv and fp8_dot has the same bits whatever else the call computes: it depends on the terms
+ * of its sum and their order, not on the other rows, keys, columns or channels, the strides or the alignment. */
 #ifndef CPU_LEAF_H
 #define CPU_LEAF_H
 
@@ -44,8 +47,9 @@ typedef void leaf_narrow(const float *x, void *out, int64_t n);
  *   s[j] *= k_scale[j] when given;  m' = max(m, max of s);  p[j] = exp(s[j] - m')
  *   l = l * exp(m - m') + sum of p;  s[j] = p[j] * v_scale[j] when given
  * *m starts at -infinity and *l at 0. exp(0) is exactly 1 and exp of a NaN is NaN; results below 2^-126 may be 0.
- * While every score is -infinity, p is 0 and nothing else changes. Returns exp(m - m'), by which what was
- * accumulated before shrinks (1 when the maximum did not move or was -infinity). n >= 1. */
+ * A score of -infinity is a masked key: its scales are not used and its p is 0. While every score is -infinity
+ * nothing else changes. A NaN score makes its p, *l and *m NaN, and so all that follows. Returns exp(m - m'), by
+ * which what was accumulated before shrinks (1 when the maximum did not move or was -infinity). n >= 1. */
 typedef float leaf_softmax(float *s, int n, const float *k_scale, const float *v_scale, float *m, float *l);
 
 /* x[i] *= factor * (by ? by[i] : 1), the product factor * by[i] rounded first. */
@@ -59,14 +63,16 @@ typedef float leaf_absmax(const float *x, int64_t n);
 typedef void leaf_to_i8(const float *x, const float *inverse, bool by_channel, int8_t *out, int n);
 
 /* nibble i of out = 8 + clamp(round half to even(x[i] / scale)) to [-8, 7]; scale[i] when `by_channel`, else
- * scale[0]; a scale of 0 and a NaN quotient store 0, and so does the spare nibble of an odd row. */
+ * scale[0]; a scale of 0 and a NaN quotient store 0 (nibble 8), and so does the spare nibble of an odd row. */
 typedef void leaf_to_i4(const float *x, const float *scale, bool by_channel, uint8_t *out, int n);
 
 /* out[r * out_stride + j] = sum over blocks b of scale[j * scale_stride + b] * sum over k in b of a[r][k] * w[j][k]
  * where block b covers k in [b * block, min((b + 1) * block, depth)). w is f8e4m3, a has a_stride floats
- * between rows; rows 1..8, columns >= 1, depth >= 0 (0 gives 0), block >= 1. */
-typedef void leaf_fp8_dot(const float *a, int64_t a_stride, struct leaf_rows w, const float *scale, int64_t scale_stride,
-                          int64_t block, float *out, int64_t out_stride, int rows, int columns, int64_t depth);
+ * between rows; rows 1..8, columns >= 1, depth >= 0 (0 gives 0), block >= 1. Each step of a block's sum may be off
+ * by 2^-142, and an infinite scale may give NaN. */
+typedef void leaf_fp8_dot(const float *a, int64_t a_stride, struct leaf_rows w, const float *scale,
+                          int64_t scale_stride, int64_t block, float *out, int64_t out_stride, int rows, int columns,
+                          int64_t depth);
 
 /* One instruction set: a row of the table in cpu/isa.c. A slot left NULL is filled from `base`. */
 struct leaf_table {

@@ -23,14 +23,15 @@ foreach(kind IN ITEMS shared static)
 endforeach()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  set(features_of_scalar "")
+  set(features_of_scalar "none")
   set(features_of_avx2 "avx2 fma f16c")
+  set(flags_of_avx2 --unguarded) # qemu 7.2 reads the lanes that a masked load leaves out
   foreach(cpu IN ITEMS "Nehalem scalar" "Haswell avx2 scalar")
     separate_arguments(leaves UNIX_COMMAND "${cpu}")
     list(POP_FRONT leaves model)
     list(GET leaves 0 isa)
     tandem_check(leaf_check_${model} qemu 600 "${here}/qemu.sh" ${model} $<TARGET_FILE:leaf_check> --quick
-                 --expect "${features_of_${isa}}")
+                 ${flags_of_${isa}} --expect "${features_of_${isa}}")
     tandem_check(load_check_${model} qemu 120 "${here}/qemu.sh" ${model} $<TARGET_FILE:load_check> ${leaves})
   endforeach()
 endif()

@@ -5,6 +5,7 @@
 
 #ifdef TANDEM_EMULATE
 #define leaf_avx512 leaf_avx512_emulated
+#define leaf_avx2 leaf_scalar /* the other need not exist on the machine that emulates */
 #endif
 
 extern const struct leaf_table leaf_avx2, leaf_avx512;
@@ -12,7 +13,7 @@ const struct leaf_table leaf_avx512 = {
     .name = "avx512",
     .needs = CPU_AVX512F | CPU_AVX512BW | CPU_AVX512DQ | CPU_AVX512VL | CPU_AVX2 | CPU_FMA | CPU_F16C,
     .base = &leaf_avx2,
-    .direct_rows = 8,
+    .direct_rows = 12,
     .row_step = SV_ROWS,
     ALL_SLOTS,
 };

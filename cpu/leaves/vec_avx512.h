@@ -1,13 +1,11 @@
-/* The vocabulary for AVX-512 F, BW, DQ and VL: 16 lanes, 32 registers, tails by masks. TANDEM_EMULATE builds it from
- * SIMDe's portable functions, so that the tests run it on every machine. */
+/* The vocabulary for AVX-512 F, BW, DQ and VL: 16 lanes, 32 registers, tails by masks. With TANDEM_EMULATE the tests
+ * supply its functions in portable C, to run it on every machine. */
 #ifndef VEC_AVX512_H
 #define VEC_AVX512_H
 
 #include "vec.h"
 
-#ifdef TANDEM_EMULATE
-#include "tests/leaf/emulate_avx512.h"
-#else
+#ifndef TANDEM_EMULATE
 #include <immintrin.h>
 #endif
 

@@ -47,6 +47,9 @@ static void print_token(const model *m, int32_t token)
 {
     size_t size;
     const unsigned char *text = vocabulary_text(&m->from->vocab, token, &size);
+    if (text == NULL) {
+        return; /* a special token */
+    }
     fwrite(text, 1, size, stdout);
     fflush(stdout);
 }

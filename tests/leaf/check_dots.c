@@ -26,7 +26,8 @@ static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shap
 {
     leaf_qk *qk = suite->table->qk[type];
     int64_t q_stride = is.channels + is.gap, s_stride = is.keys + is.gap;
-    struct leaf_rows left = random_rows(suite, &left_memory, LEAF_F32, is.rows, is.channels, is.gap, is.at_end, is.special);
+    struct leaf_rows left =
+        random_rows(suite, &left_memory, LEAF_F32, is.rows, is.channels, is.gap, is.at_end, is.special);
     struct leaf_rows k = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
     struct leaf_rows out = random_rows(suite, &out_memory, LEAF_F32, is.rows, is.keys, is.gap, is.at_end, false);
     const float *q = left.data;
@@ -48,7 +49,8 @@ static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shap
         *alone = before[i];
         struct leaf_rows one = {(const char *)k.data + j * k.stride, k.stride};
         qk(q + r * q_stride, q_stride, one, alone, 1, 1, 1, is.channels, is.accumulate);
-        same &= memcmp(alone, &s[r * s_stride + j], sizeof *alone) == 0 || (isnan(*alone) && isnan(s[r * s_stride + j]));
+        same &=
+            memcmp(alone, &s[r * s_stride + j], sizeof *alone) == 0 || (isnan(*alone) && isnan(s[r * s_stride + j]));
     }
     free(before);
     expect(suite, close, "%d x %d x %d: wrong sum", is.rows, is.keys, is.channels);

@@ -22,7 +22,8 @@ static void check_shape(struct suite *suite, struct shape is)
     const float *a = random_rows(suite, &a_memory, LEAF_F32, is.rows, at, is.gap, is.at_end, is.special).data;
     struct leaf_rows w = random_rows(suite, &w_memory, LEAF_F8E4M3, is.columns, at, is.gap, is.at_end, is.special);
     int per_column = blocks > 0 ? blocks : 1;
-    struct leaf_rows scales = random_rows(suite, &scale_memory, LEAF_F32, is.columns, per_column, is.gap, is.at_end, false);
+    struct leaf_rows scales =
+        random_rows(suite, &scale_memory, LEAF_F32, is.columns, per_column, is.gap, is.at_end, false);
     size_t size = sizeof(float) * (size_t)((is.rows - 1) * stride + is.columns);
     float *out = guarded(&out_memory, size, is.at_end), *alone = guarded(&alone_memory, sizeof *alone, is.at_end);
     const float *scale = scales.data;
@@ -68,8 +69,8 @@ static void check_codes(struct suite *suite)
             *w = (unsigned char)code, *a = pairs[pair][0], *scale = pairs[pair][1];
             suite->table->fp8_dot(a, 1, (struct leaf_rows){w, 1}, scale, 1, 128, out, 1, 1, 1, 1);
             double want = *a * e4m3_value(*w) * *scale;
-            expect(suite, is_close(*out, want, fabs(want) * 0x1p-24), "code 0x%02x times %a and scale %a: %a", code, (double)*a,
-                   (double)*scale, (double)*out);
+            expect(suite, is_close(*out, want, fabs(want) * 0x1p-24), "code 0x%02x times %a and scale %a: %a", code,
+                   (double)*a, (double)*scale, (double)*out);
         }
 }
 

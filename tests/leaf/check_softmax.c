@@ -30,8 +30,7 @@ static void check_exp(struct suite *suite)
     expect(suite, worst <= 2.0, "exp is %.3f ulp off", worst);
 }
 
-
-/* Softmax of n scores in f32, the maximum and the sum of what came before in `row`; checks all that comes out. */
+/* Softmax of n scores in f32, after those that led to *m and *l; checks all that comes out. */
 static void check_step(struct suite *suite, int n, bool at_end, bool scaled, int masked_in, float *m, float *l)
 {
     float *s = guarded(&s_memory, sizeof *s * (size_t)n, at_end), *before = malloc(sizeof *s * (size_t)n);

@@ -16,7 +16,7 @@
 typedef simde__mmask16 __mmask16;
 typedef simde__mmask32 __mmask32;
 
-#define _mm512_shuffle_f32x4(a, b, order)                                                                              \
+#define _mm512_shuffle_f32x4(a, b, order) \
     _mm512_castsi512_ps(_mm512_shuffle_i32x4(_mm512_castps_si512(a), _mm512_castps_si512(b), order))
 
 EMULATED __m512 _mm512_mask_loadu_ps(__m512 fill, __mmask16 mask, const void *p)

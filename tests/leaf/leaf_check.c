@@ -1,9 +1,10 @@
 /* Checks every leaf of every table this machine can run, and of the AVX-512 table compiled without AVX-512.
  *
- *   leaf_check [--quick] [--leaf NAME] [--expect FEATURES]
+ *   leaf_check [--quick] [--leaf NAME] [--unguarded] [--expect FEATURES]
  *
  * --leaf takes a row of `checks` below, or one with its type (qk, qk_i8). --expect fails unless exactly these CPU
- * features are seen, so that a run under an emulated CPU shows that it is one. */
+ * features are seen ("none" for none of them), so that a run under an emulated CPU shows that it is one. --unguarded
+ * lets leaves read past their inputs, for an emulator that does so itself. */
 #include "check.h"
 #include "cpu/isa.h"
 #include "stored.h"
@@ -36,6 +37,7 @@ static struct {
     int passed, failed;
 } total;
 static char running[64];
+bool unguarded;
 
 void expect(struct suite *suite, bool ok, const char *format, ...)
 {
@@ -97,13 +99,14 @@ static void check_resolve(void)
     int failed = full.absmax != cpu_leaves[0]->absmax || full.softmax != base->softmax || full.to_i4 != base->to_i4 ||
                  full.fp8_dot != base->fp8_dot || strcmp(full.name, "sparse") != 0;
     for (int type = 0; type < LEAF_TYPES; type++)
-        failed += full.qk[type] != base->qk[type] || full.sv[type] != base->sv[type] || !full.qk[type] || !full.sv[type];
+        failed +=
+            full.qk[type] != base->qk[type] || full.sv[type] != base->sv[type] || !full.qk[type] || !full.sv[type];
     count("resolve", LEAF_TYPES + 1, failed);
 }
 
 static int usage(void)
 {
-    puts("usage: leaf_check [--quick] [--leaf NAME] [--expect FEATURES]");
+    puts("usage: leaf_check [--quick] [--leaf NAME] [--unguarded] [--expect FEATURES]");
     return 2;
 }
 
@@ -114,6 +117,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick"))
             quick = true;
+        else if (!strcmp(argv[i], "--unguarded"))
+            unguarded = true;
         else if (!strcmp(argv[i], "--leaf") && i + 1 < argc)
             only = argv[++i];
         else if (!strcmp(argv[i], "--expect") && i + 1 < argc)
@@ -125,7 +130,7 @@ int main(int argc, char **argv)
     char features[256], missing[256];
     cpu_detect(&machine);
     printf("features: %s\n", cpu_feature_names(machine.features, features, sizeof features));
-    if (expected && strcmp(expected, features) != 0) {
+    if (expected && strcmp(expected, features[0] ? features : "none") != 0) {
         printf("expected: %s\n", expected);
         return 1;
     }

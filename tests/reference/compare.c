@@ -91,7 +91,8 @@ const char *compare_untouched(const tdm_tensor *tensor, const void *data, const 
     size_t bytes = (size_t)tensor_bytes(tensor);
     size_t row_bytes = (size_t)format_bytes(tensor->dtype, tensor_dim(tensor, 0));
     char *rest = malloc(bytes + 1), *want = malloc(bytes + 1);
-    memcpy(rest, data, bytes);
+    if (bytes)
+        memcpy(rest, data, bytes); /* no bytes, no memory: data may be NULL */
     memset(want, fill, bytes);
     for (int64_t b = 0; b < tensor_dim(tensor, 3); b++)
         for (int64_t h = 0; h < tensor_dim(tensor, 2); h++)
