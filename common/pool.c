@@ -11,6 +11,7 @@ struct share {
     atomic_llong next;
     tdm_task task;
     void *arg;
+    atomic_int done; /* lanes */
 };
 
 static void work(struct share *share, int worker)
@@ -24,9 +25,14 @@ static void work(struct share *share, int worker)
     fesetenv(&caller);
 }
 
+/* The pool's own synchronisation orders memory; ours beside it is what ThreadSanitizer, which does not see into
+ * pthreadpool, can follow. */
 static void own_lane(void *arg, size_t lane)
 {
-    work(arg, (int)lane);
+    struct pool *pool = arg;
+    struct share *share = atomic_load_explicit(&pool->share, memory_order_acquire);
+    work(share, (int)lane);
+    atomic_fetch_add_explicit(&share->done, 1, memory_order_release);
 }
 
 static void host_lane(void *arg, int64_t lane, int worker)
@@ -71,10 +77,13 @@ void pool_for(struct pool *pool, int64_t n, tdm_task task, void *arg)
         work(&share, 0);
         return;
     }
-    if (pool->own)
+    if (pool->own) {
+        atomic_store_explicit(&pool->share, &share, memory_order_release);
         /* The flag sends workers to sleep as soon as they are done: they never spin after a run. */
-        pthreadpool_parallelize_1d(pool->own, own_lane, &share, (size_t)lanes, PTHREADPOOL_FLAG_YIELD_WORKERS);
-    else
+        pthreadpool_parallelize_1d(pool->own, own_lane, pool, (size_t)lanes, PTHREADPOOL_FLAG_YIELD_WORKERS);
+        atomic_load_explicit(&share.done, memory_order_acquire);
+    } else {
         pool->host.parallel_for(pool->host.user, lanes, host_lane, &share);
+    }
     atomic_flag_clear_explicit(&pool->busy, memory_order_release);
 }

@@ -106,7 +106,7 @@ static tdm_status fill_strides(const char *field, tdm_tensor *t)
         return fail(TDM_BAD_ARG, "%s.stride[%d]: got %lld, want 0 or %lld (the innermost is contiguous)", field, last,
                     (long long)t->stride[last], (long long)element);
     t->stride[last] = element;
-    int64_t dense = 0, span = 0; /* span: at most what check_overlap adds up */
+    int64_t dense = 0, span = 0; /* bytes that clear all that lies inside; at most what check_overlap adds up */
     bool overflow = t->dim[last] > (INT64_MAX - 1) / element;
     if (!overflow)
         span = dense = row_bytes(t->dtype, t->dim[last]);
@@ -116,10 +116,9 @@ static tdm_status fill_strides(const char *field, tdm_tensor *t)
                         (long long)t->stride[i], (long long)element_alignment(t->dtype));
         if (t->stride[i] == 0)
             t->stride[i] = dense;
-        overflow = __builtin_mul_overflow(dense, t->dim[i], &dense);
         int64_t extent;
-        overflow |= __builtin_mul_overflow(t->stride[i], t->dim[i], &extent);
-        overflow |= __builtin_add_overflow(span, extent, &span);
+        overflow = __builtin_mul_overflow(t->stride[i], t->dim[i], &extent) || __builtin_add_overflow(span, extent, &span);
+        dense = !overflow && extent > dense ? extent : dense;
     }
     if (overflow)
         return fail(TDM_BAD_ARG, "%s.dim: the product of the dimensions does not fit 63 bits", field);

@@ -220,8 +220,9 @@ typedef struct tdm_tensor {
     int32_t rank;          /* 1..4                                       */
     tdm_scaling scaling;
     int64_t dim[4];        /* dim[0..rank), outermost first, each >= 0 and at least 1 where an op says so */
-    int64_t stride[4];     /* bytes between neighbours of each dimension; 0: dense. The last must be 0 or
-                            * the element's size; i4 tensors count the bytes of packed pairs              */
+    int64_t stride[4];     /* bytes between neighbours of each dimension; 0: dense, the least that clears the
+                            * dimensions inside. The last must be 0 or the element's size; i4 tensors count
+                            * the bytes of packed pairs                                                  */
     int64_t block[2];      /* PER_BLOCK: rows and channels that share a scale, each >= 1                  */
     int64_t spare[4];
 } tdm_tensor;
