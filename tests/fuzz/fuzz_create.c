@@ -164,8 +164,9 @@ static double tensor_bytes(const tdm_tensor *t)
         if (t->dim[i] == 0)
             return 0;
     for (int i = t->rank - 2; i >= 0; i--) {
-        bytes += (double)(t->dim[i] - 1) * (t->stride[i] ? (double)t->stride[i] : dense);
-        dense = (t->stride[i] ? (double)t->stride[i] : dense) * (double)t->dim[i];
+        double stride = t->stride[i] ? (double)t->stride[i] : dense, extent = stride * (double)t->dim[i];
+        bytes += stride * (double)(t->dim[i] - 1);
+        dense = extent > dense ? extent : dense;
     }
     return bytes;
 }

@@ -204,6 +204,23 @@ TEST_EACH(fp8_matmul, a_scale, COUNT(value_rows) * 4)
     finish(p, "a_scale");
 }
 
+/* Halfway between two codes the even one is taken, also among the subnormals, and beside it the nearest. */
+TEST_EACH(fp8_matmul, ties, COUNT(value_rows))
+{
+    static const float ties[] = {17, 19, 21, -17, -19, 0x1p-10F, 0x3p-10F, 0x5p-10F, -0x1p-10F, 0x1.fp-7F, 1.0625F,
+                                 1.1875F, 0x1.100002p0F, 0x1.0ffffep0F, 432, 440, 447, 448.5F, 464, 480};
+    struct fp8_shape shape = {"ties", 0, value_rows[*at], 33, COUNT(ties), 1, 128};
+    for (int step = -1; step <= 1; step++) { /* powers of two keep the quotients exact */
+        struct fp8_setup setup = {.shape = &shape, .dtype = TDM_F32, .a_scale = true};
+        struct fp8_problem *p = fp8_problem_new(&setup);
+        float scale = ldexpf(1, 5 * step);
+        memcpy(p->a_scale.data, &scale, sizeof scale);
+        for (int64_t i = 0; i < shape.m * shape.k; i++)
+            ((float *)p->a.data)[i] = ties[i % shape.k] * scale;
+        finish(p, "ties");
+    }
+}
+
 /* ---- bits ----------------------------------------------------------------------------- */
 
 /* Each row alone gives the bits that it has among the others. */

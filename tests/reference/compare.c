@@ -90,6 +90,8 @@ const char *compare_untouched(const tdm_tensor *tensor, const void *data, const 
 {
     size_t bytes = (size_t)tensor_bytes(tensor);
     size_t row_bytes = (size_t)format_bytes(tensor->dtype, tensor_dim(tensor, 0));
+    if (bytes == 0)
+        return NULL;
     char *rest = malloc(bytes + 1), *want = malloc(bytes + 1);
     if (bytes)
         memcpy(rest, data, bytes); /* no bytes, no memory: data may be NULL */

@@ -6,40 +6,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* An activation as the product sees it, and how far off it may be: with an a_scale, a quotient that lies within
- * a rounding of the border between two codes may take either. */
-struct activation {
-    double value, slack;
-};
-
-static struct activation activation_of(double a, const float *a_scale)
+/* An activation as the product sees it. The quotient is rounded to f32, so that its code is determined. */
+static double activation_of(double a, const float *a_scale)
 {
     if (!a_scale)
-        return (struct activation){a, 0};
-    double scale = *a_scale;
-    if (scale == 0)
-        return (struct activation){0, 0};
-    double quotient = a / scale, code = format_round(TDM_F8E4M3, quotient);
-    double low = format_round(TDM_F8E4M3, quotient * (1 - 4 * ROUNDOFF));
-    double high = format_round(TDM_F8E4M3, quotient * (1 + 4 * ROUNDOFF));
-    double slack = isfinite(quotient) ? fmax(fabs(high - code), fabs(code - low)) : 0;
-    return (struct activation){code * scale, slack * fabs(scale)};
+        return a;
+    return *a_scale == 0 ? 0 : format_round(TDM_F8E4M3, (float)(a / *a_scale)) * *a_scale;
 }
 
 /* Section "fp8_matmul" of docs/numerics.md for one element of the output. */
-static void element(const struct activation *a, const double *b, const double *scale, int64_t depth, double bias,
+static void element(const double *a, const double *b, const double *scale, int64_t depth, double bias,
                     double roundings, double *value, double *bound)
 {
-    double sum = bias, magnitude = fabs(bias), slack = 0, underflow = 1;
+    double sum = bias, magnitude = fabs(bias), underflow = 1;
     for (int64_t k = 0; k < depth; k++) {
         double weight = b[k] * scale[k];
-        sum += a[k].value * weight;
-        magnitude += (fabs(a[k].value) + a[k].slack) * fabs(weight);
-        slack += a[k].slack * fabs(weight);
-        underflow += 1 + fabs(a[k].value) + fabs(scale[k]);
+        sum += a[k] * weight;
+        magnitude += fabs(a[k] * weight);
+        underflow += 1 + fabs(a[k]) + fabs(scale[k]);
     }
     *value = sum;
-    *bound = gamma_of(roundings) * magnitude + slack + UNDERFLOW * underflow;
+    *bound = gamma_of(roundings) * magnitude + UNDERFLOW * underflow;
 }
 
 struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args)
@@ -47,7 +34,7 @@ struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_
     int64_t n = desc->b.dim[0], depth = desc->b.dim[1], columns = (depth + desc->b.block[1] - 1) / desc->b.block[1];
     tdm_dtype scale_dtype = desc->b.scale_dtype ? desc->b.scale_dtype : TDM_F32;
     struct expected expected = expected_new(desc->out.dim[0] * n);
-    struct activation *a = malloc((size_t)(depth + 1) * sizeof *a);
+    double *a = malloc((size_t)(depth + 1) * sizeof *a);
     double *scale = malloc((size_t)(n * depth + 1) * sizeof *scale);
     double *b = tensor_read(&desc->b, args->b);
     for (int64_t i = 0; i < n * depth; i++)

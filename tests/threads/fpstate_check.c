@@ -1,5 +1,6 @@
 /* A caller that flushes denormals and rounds upward gets the same bits as anybody, and its own state back. */
 #include "load.h"
+#include "tests/reference/host_pool.h"
 
 #include <fenv.h>
 #include <stdio.h>
@@ -32,15 +33,16 @@ static void state_disturb(void)
 #endif
 }
 
-static void check(int threads, const struct load_job *want)
+/* Open, create and run in a disturbed state, on threads that inherited it. */
+static void check(int threads, const tdm_threads *host, const struct load_job *want)
 {
     struct load_ops ops;
     struct load_job job;
-    tdm_ctx *ctx = load_open(threads, NULL);
     fenv_t before;
     fegetenv(&before);
     state_disturb();
     struct state disturbed = state_read();
+    tdm_ctx *ctx = load_open(threads, host);
     tdm_status created = load_create(ctx, &ops);
     fesetenv(&before);
     load_expect(!created, tdm_last_error());
@@ -60,8 +62,16 @@ static void check(int threads, const struct load_job *want)
 int main(void)
 {
     struct load_job want = load_serial();
-    check(1, &want);
-    check(3, &want);
+    struct host_pool pool;
+    fenv_t before;
+    fegetenv(&before);
+    state_disturb();
+    host_pool_start(&pool, 3, 3);
+    fesetenv(&before);
+    check(1, NULL, &want);
+    check(3, NULL, &want);
+    check(0, &pool.threads, &want);
+    host_pool_stop(&pool);
     load_job_end(&want);
     puts("fpstate_check: same bits, same state");
     return 0;
