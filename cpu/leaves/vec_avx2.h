@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6 };
-#define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 2)
+#define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 3)
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : (rows) <= 3 ? 4 : 2)
 #define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
 
@@ -163,11 +163,10 @@ INLINE __m256 half_sums(const vf *acc, const int n)
 
 INLINE void v_sums(const vf *acc, const int n, float *out)
 {
-    __m256 a = half_sums(acc, n);
-    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)));
-    if (n > 4) {
-        __m256 b = half_sums(acc + 4, n - 4);
-        _mm_storeu_ps(out + 4, _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1)));
+    UNROLL
+    for (int i = 0; i < n; i += 4) {
+        __m256 sums = half_sums(acc + i, n - i);
+        _mm_storeu_ps(out + i, _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
     }
 }
 

@@ -77,7 +77,7 @@ Test(allocator, runs_do_not_allocate)
     struct counting counting = {0};
     struct world world;
     cr_assert(!open_counted(&world, &counting, NULL), "%s", tdm_last_error());
-    for (enum world_op op = 0; op < WORLD_OPS; op++) {
+    for (enum each_op op = 0; op < EACH_OPS; op++) {
         cr_assert(!world_make(&world, op), "%s", tdm_last_error());
         int calls = counting.calls;
         for (int i = 0; i < 3; i++)
@@ -100,7 +100,7 @@ static tdm_status whole_life(struct counting *counting)
     tdm_status status = open_counted(&world, counting, "TANDEM_SKIP=naive");
     if (status)
         return status;
-    for (enum world_op op = 0; op < WORLD_OPS && !status; op++) {
+    for (enum each_op op = 0; op < EACH_OPS && !status; op++) {
         if (!(status = world_make(&world, op)))
             status = world_run(&world, op);
         tdm_workspace_destroy(world.workspace);

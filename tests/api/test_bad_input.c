@@ -1,5 +1,6 @@
 /* Bad input: the status, a message that names the field, and nothing written. */
 #include "tests/ops/indices.h"
+#include "tests/ops/types.h"
 #include "world.h"
 
 #include <math.h>
@@ -7,21 +8,20 @@
 #include <string.h>
 
 #define JOIN_(a, b) a##b
-#define JOIN(a, b)  JOIN_(a, b)
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+#define JOIN(a, b) JOIN_(a, b)
 
 struct bad_row {
-    enum world_op op;
+    enum each_op op;
     tdm_status status;
     const char *field, *change;
     void (*apply)(struct world *w);
 };
 
 /* Each table is read twice: for a function a row, then for the rows. */
-#define BAD(op, status, field, change)                 \
-    static void JOIN(desc_, __LINE__)(struct world *w) \
-    {                                                  \
-        change;                                        \
+#define BAD(op, status, field, change)                  \
+    static void JOIN(desc_, __LINE__)(struct world * w) \
+    {                                                   \
+        change;                                         \
     }
 #include "bad_descs.inc"
 #undef BAD
@@ -31,10 +31,10 @@ static const struct bad_row descs[] = {
 };
 #undef BAD
 
-#define BAD(op, status, field, change)                 \
-    static void JOIN(args_, __LINE__)(struct world *w) \
-    {                                                  \
-        change;                                        \
+#define BAD(op, status, field, change)                  \
+    static void JOIN(args_, __LINE__)(struct world * w) \
+    {                                                   \
+        change;                                         \
     }
 #include "bad_args.inc"
 #undef BAD
@@ -50,8 +50,8 @@ static void expect(const struct bad_row *row, tdm_status status)
     cr_expect_eq(status, row->status, "%s: got %s (%s), want %s", row->change, tdm_status_name(status),
                  status ? tdm_last_error() : "", tdm_status_name(row->status));
     const char *colon = strchr(tdm_last_error(), ':'), *name = strstr(tdm_last_error(), row->field);
-    cr_expect(status == TDM_OK || (name && colon && name < colon), "%s: the message '%s' does not name %s",
-              row->change, tdm_last_error(), row->field);
+    cr_expect(status == TDM_OK || (name && colon && name < colon), "%s: the message '%s' does not name %s", row->change,
+              tdm_last_error(), row->field);
 }
 
 Test(bad_input, the_world_is_valid)
@@ -164,7 +164,7 @@ Test(bad_input, op_of_another_kind)
     struct world world;
     world_open(&world, 1);
     cr_assert(!world_make(&world, FP8));
-    for (enum world_op op = 0; op < WORLD_OPS; op++) {
+    for (enum each_op op = 0; op < EACH_OPS; op++) {
         struct memory before = world.memory;
         cr_expect(op == FP8 || world_run(&world, op) == TDM_BAD_ARG, "op %d", (int)op);
         cr_expect(op == FP8 || strstr(tdm_last_error(), "op"), "%s", tdm_last_error());

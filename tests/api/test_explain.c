@@ -28,7 +28,7 @@ static void open_traced(struct world *world, const char *variable, struct seen *
     cr_assert(!tdm_open(TDM_VERSION, &options, &world->ctx), "%s", tdm_last_error());
 }
 
-static tdm_lengths lengths_of(const struct world *world, enum world_op op)
+static tdm_lengths lengths_of(const struct world *world, enum each_op op)
 {
     tdm_lengths lengths = TDM_INIT(tdm_lengths);
     lengths.m = op == FP8 ? world->fp8_args.m : 0;
@@ -38,7 +38,7 @@ static tdm_lengths lengths_of(const struct world *world, enum world_op op)
 }
 
 /* The one impl and the one leaf that are usable ran; all others say why not. */
-static void check_choice(struct world *world, enum world_op op, const struct seen *seen)
+static void check_choice(struct world *world, enum each_op op, const struct seen *seen)
 {
     tdm_kernel rows[MAX_ROWS];
     int32_t count = 0, impls = 0, leaves = 0, chosen = 0;
@@ -66,7 +66,7 @@ static void check_all_ops(const char *variable)
     struct seen seen = {"", ""};
     struct world world;
     open_traced(&world, variable, &seen);
-    for (enum world_op op = 0; op < WORLD_OPS; op++) {
+    for (enum each_op op = 0; op < EACH_OPS; op++) {
         cr_assert(!world_make(&world, op), "%s", tdm_last_error());
         cr_assert(!world_run(&world, op), "%s", tdm_last_error());
         check_choice(&world, op, &seen);

@@ -1,11 +1,10 @@
 /* Status names, error texts, devices and the rows of the tables. */
 #include "tests/ops/indices.h"
+#include "tests/ops/types.h"
 #include "world.h"
 
 #include <pthread.h>
 #include <string.h>
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static const tdm_device cpu = {TDM_CPU, 0};
 

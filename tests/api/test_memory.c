@@ -14,9 +14,9 @@ static size_t workspace_bytes(const struct world *world)
 }
 
 /* The caller's memory, whatever it holds, gives what the library's own gives; nothing around it is touched. */
-TEST_EACH(memory, workspace_of_the_caller, WORLD_OPS)
+TEST_EACH(memory, workspace_of_the_caller, EACH_OPS)
 {
-    enum world_op op = (enum world_op)*at;
+    enum each_op op = *at;
     struct world own, given;
     world_open(&own, 2);
     world_open(&given, 2);

@@ -1,13 +1,11 @@
 /* Opening a context: versions, options and the environment. */
 #include "tests/ops/indices.h"
+#include "tests/ops/types.h"
 #include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static const tdm_device cpu = {TDM_CPU, 0};
 
@@ -31,8 +29,8 @@ static void expect_refused(const char *what, tdm_status status, tdm_ctx **ctx, c
 {
     cr_expect_eq(status, TDM_BAD_ARG, "%s: got %s", what, tdm_status_name(status));
     cr_expect(status == TDM_OK || !*ctx, "%s: ctx is not NULL after a failure", what);
-    cr_expect(status == TDM_OK || strstr(tdm_last_error(), text), "%s: '%s' does not say '%s'", what,
-              tdm_last_error(), text);
+    cr_expect(status == TDM_OK || strstr(tdm_last_error(), text), "%s: '%s' does not say '%s'", what, tdm_last_error(),
+              text);
     tdm_close(*ctx);
 }
 
@@ -164,7 +162,8 @@ Test(open, bad_variables)
 
 Test(open, variables_of_others)
 {
-    static const char *const fine[] = {"tandem_threads=x", "TANDEMTHREADS=x", "PATH=/bin", "=", "TANDEM", "TANDEM_SKIP="};
+    static const char *const fine[] = {"tandem_threads=x", "TANDEMTHREADS=x", "PATH=/bin", "=",
+                                       "TANDEM",           "TANDEM_SKIP="};
     for (int i = 0; i < COUNT(fine); i++) {
         tdm_ctx *ctx;
         cr_expect(!open_with(fine[i], NULL, &ctx), "%s: %s", fine[i], tdm_last_error());
@@ -274,99 +273,9 @@ Test(open, nothing_left)
             strcat(strcat(leaves, leaves[12] ? "," : ""), row.name);
     tdm_close(world.ctx);
     cr_assert(!open_with(leaves, NULL, &world.ctx), "%s", tdm_last_error());
-    for (enum world_op op = 0; op < WORLD_OPS; op++) {
+    for (enum each_op op = 0; op < EACH_OPS; op++) {
         cr_expect_eq(world_create(&world, op), TDM_UNSUPPORTED, "op %d", (int)op);
         cr_expect(strstr(tdm_last_error(), "leaf"), "%s", tdm_last_error());
     }
-    world_close(&world);
-}
-
-/* ---- log and trace ----------------------------------------------------------------------------- */
-
-struct heard {
-    int messages, events, below;
-    tdm_log_level level;
-    tdm_event last;
-};
-
-static void hear(void *user, tdm_log_level level, const char *message)
-{
-    struct heard *heard = user;
-    heard->messages += message && *message;
-    heard->below += level > heard->level;
-}
-
-static void see(void *user, const tdm_event *event)
-{
-    struct heard *heard = user;
-    heard->events++;
-    heard->last = *event;
-}
-
-Test(open, trace_callback)
-{
-    struct heard heard = {0};
-    struct world world;
-    world_init(&world);
-    tdm_options options = TDM_INIT(tdm_options);
-    options.env = (const char *const[]){NULL};
-    options.trace = see;
-    options.user = &heard;
-    cr_assert(!tdm_open(TDM_VERSION, &options, &world.ctx), "%s", tdm_last_error());
-    cr_expect(!world_run_all(&world), "%s", tdm_last_error());
-    cr_expect_eq(heard.events, WORLD_OPS);
-    cr_expect_str_eq(heard.last.op, "dequantize");
-
-    /* gqa: sequences of 3 and 2 queries over 8 and 7 keys see 6 + 7 + 8 and 6 + 7 of them. */
-    cr_assert(!world_make(&world, GQA));
-    cr_assert(!world_run(&world, GQA));
-    cr_expect_eq(heard.last.flops, (uint64_t)(2 * (21 + 13) * Q_HEADS * (K_DIM + V_DIM)), "%llu",
-                 (unsigned long long)heard.last.flops);
-    cr_expect_gt(heard.last.bytes, 0);
-    world.memory.q_len[0] = -1;
-    cr_expect_eq(world_run(&world, GQA), TDM_BAD_ARG);
-    cr_expect_eq(heard.events, WORLD_OPS + 1, "a failed run was traced");
-    world_close(&world);
-}
-
-Test(open, trace_file)
-{
-    char path[64], variable[96], line[256];
-    snprintf(path, sizeof path, "/tmp/tandem-trace-%ld.csv", (long)getpid());
-    snprintf(variable, sizeof variable, "TANDEM_TRACE=%s", path);
-    struct world world;
-    world_init(&world);
-    cr_assert(!open_with(variable, NULL, &world.ctx), "%s", tdm_last_error());
-    cr_expect(!world_run_all(&world), "%s", tdm_last_error());
-    world_close(&world);
-    FILE *file = fopen(path, "r");
-    cr_assert(file);
-    static const char *const starts[] = {"op,impl,leaf,ns,bytes,flops", "kv_append,", "gqa,", "fp8_matmul,",
-                                         "quantize,", "dequantize,"};
-    int lines = 0;
-    for (; fgets(line, sizeof line, file); lines++)
-        cr_expect(lines < COUNT(starts) && !strncmp(line, starts[lines], strlen(starts[lines])), "%s", line);
-    cr_expect_eq(lines, COUNT(starts));
-    fclose(file);
-    remove(path);
-}
-
-/* The log callback hears nothing above TANDEM_LOG: at info that a device is present or absent, at off nothing. */
-TEST_EACH(open, log_levels, 4)
-{
-    static const char *const variables[] = {"TANDEM_LOG=off", "TANDEM_LOG=error", "TANDEM_LOG=warn", "TANDEM_LOG=info"};
-    struct heard heard = {.level = (tdm_log_level)*at};
-    struct world world;
-    world_init(&world);
-    tdm_options options = TDM_INIT(tdm_options);
-    options.env = (const char *const[]){variables[*at], "TANDEM_CUDA_PLUGIN=/nonexistent", NULL};
-    options.log = hear;
-    options.user = &heard;
-    cr_assert(!tdm_open(TDM_VERSION, &options, &world.ctx), "%s", tdm_last_error());
-    world.device.kind = TDM_CUDA;
-    tdm_status status = world_create(&world, GQA);
-    cr_expect(status == TDM_OK || status == TDM_NO_DEVICE || status == TDM_UNSUPPORTED, "%s", tdm_status_name(status));
-    cr_expect_eq(heard.below, 0);
-    cr_expect(*at == TDM_LOG_OFF ? heard.messages == 0 : *at < TDM_LOG_INFO || heard.messages > 0);
     world_close(&world);
 }

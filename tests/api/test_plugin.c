@@ -1,11 +1,10 @@
 /* Loading a backend: what is wrong with a plugin makes its device absent, with a reason, and nothing else. */
 #include "tests/ops/indices.h"
+#include "tests/ops/types.h"
 #include "world.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static const tdm_device cpu = {TDM_CPU, 0}, cuda = {TDM_CUDA, 0};
 
@@ -53,7 +52,7 @@ TEST_EACH(plugin, absent, COUNT(absent))
     tdm_kernel row = TDM_INIT(tdm_kernel);
     cr_expect_eq(tdm_kernel_get(world.ctx, cuda, 0, &row), TDM_NO_DEVICE);
     world.device = cuda;
-    for (enum world_op op = 0; op < WORLD_OPS; op++) {
+    for (enum each_op op = 0; op < EACH_OPS; op++) {
         cr_expect_eq(world_create(&world, op), TDM_NO_DEVICE, "op %d", (int)op);
         cr_expect(strstr(tdm_last_error(), absent[*at].reason), "%s", tdm_last_error());
     }
@@ -140,7 +139,8 @@ Test(plugin, many_times)
     for (int i = 0; i < 20; i++) {
         struct world world;
         tdm_device_info info = TDM_INIT(tdm_device_info);
-        cr_assert(!open_with(&world, i % 2 ? "fake_none.so" : "fake_open_fails.so", NULL, NULL), "%s", tdm_last_error());
+        cr_assert(!open_with(&world, i % 2 ? "fake_none.so" : "fake_open_fails.so", NULL, NULL), "%s",
+                  tdm_last_error());
         cr_expect(!tdm_device_get(world.ctx, cuda, &info) && info.present == i % 2, "%s", info.reason);
         world_close(&world);
     }

@@ -82,7 +82,7 @@ TEST_EACH(pool, real_threads, 5)
 
 Test(pool, own_threads)
 {
-    static const int counts[] = {1, 2, 3, 16};
+    static const int counts[] = {1, 2, 7, 64};
     struct world one;
     open_on(&one, NULL, 1);
     struct memory *want = results(&one);

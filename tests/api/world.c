@@ -110,18 +110,13 @@ void world_close(struct world *w)
     w->ctx = NULL;
 }
 
-tdm_status world_create(struct world *w, enum world_op op)
+tdm_status world_create(struct world *w, enum each_op op)
 {
-    switch (op) {
-    case APPEND: return tdm_kv_append_create(w->ctx, w->device, &w->append, &w->op);
-    case GQA: return tdm_gqa_create(w->ctx, w->device, &w->gqa, &w->op);
-    case FP8: return tdm_fp8_matmul_create(w->ctx, w->device, &w->fp8, &w->op);
-    case QUANTIZE: return tdm_quantize_create(w->ctx, w->device, &w->quantize, &w->op);
-    default: return tdm_dequantize_create(w->ctx, w->device, &w->dequantize, &w->op);
-    }
+    const void *const descs[] = {&w->append, &w->gqa, &w->fp8, &w->quantize, &w->dequantize};
+    return each_op_create(op, w->ctx, w->device, descs[op], &w->op);
 }
 
-tdm_status world_make(struct world *w, enum world_op op)
+tdm_status world_make(struct world *w, enum each_op op)
 {
     const void *const args[] = {&w->append_args, &w->gqa_args, &w->fp8_args, &w->quantize_args, &w->dequantize_args};
     size_t bytes = 0;
@@ -132,21 +127,15 @@ tdm_status world_make(struct world *w, enum world_op op)
     return tdm_workspace_create(w->op, NULL, 0, &w->workspace);
 }
 
-tdm_status world_run(struct world *w, enum world_op op)
+tdm_status world_run(struct world *w, enum each_op op)
 {
-    switch (op) {
-    case APPEND: return tdm_kv_append_run(w->op, w->workspace, NULL, w->args);
-    case GQA: return tdm_gqa_run(w->op, w->workspace, NULL, w->args);
-    case FP8: return tdm_fp8_matmul_run(w->op, w->workspace, NULL, w->args);
-    case QUANTIZE: return tdm_quantize_run(w->op, w->workspace, NULL, w->args);
-    default: return tdm_dequantize_run(w->op, w->workspace, NULL, w->args);
-    }
+    return each_op_run(op, w->op, w->workspace, w->args);
 }
 
 tdm_status world_run_all(struct world *w)
 {
     tdm_status status = TDM_OK;
-    for (enum world_op op = 0; op < WORLD_OPS && !status; op++) {
+    for (enum each_op op = 0; op < EACH_OPS && !status; op++) {
         status = world_make(w, op);
         if (!status)
             status = world_run(w, op);

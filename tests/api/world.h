@@ -2,7 +2,7 @@
 #ifndef TESTS_API_WORLD_H
 #define TESTS_API_WORLD_H
 
-#include "tandem.h"
+#include "tests/reference/each_op.h"
 
 #include <stdint.h>
 
@@ -34,8 +34,6 @@ struct memory {
     int8_t packed[4 * 6];
 };
 
-enum world_op { APPEND, GQA, FP8, QUANTIZE, DEQUANTIZE, WORLD_OPS };
-
 struct world {
     tdm_ctx *ctx;
     tdm_device device;
@@ -65,9 +63,9 @@ void world_open(struct world *world, int threads);
 void world_close(struct world *world);
 
 /* Make world->op, and world->workspace when it needs one. */
-tdm_status world_create(struct world *world, enum world_op op);
-tdm_status world_make(struct world *world, enum world_op op);
-tdm_status world_run(struct world *world, enum world_op op);
+tdm_status world_create(struct world *world, enum each_op op);
+tdm_status world_make(struct world *world, enum each_op op);
+tdm_status world_run(struct world *world, enum each_op op);
 
 /* Run all ops once in the order append, gqa, fp8, quantize, dequantize. */
 tdm_status world_run_all(struct world *world);

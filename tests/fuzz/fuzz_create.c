@@ -3,6 +3,7 @@
  * that AddressSanitizer sees a stray access. */
 #include "tandem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,13 @@ static int64_t odd_value(struct input *in)
     return code < 128 ? values[code % (sizeof values / sizeof *values)] : code - 128;
 }
 
+/* A dimension that all tensors of a desc agree on, at times a huge one. */
+static int64_t dimension(struct input *in, int64_t most)
+{
+    uint8_t code = take(in);
+    return code >= 250 ? odd_value(in) : 1 + code % most;
+}
+
 /* ---- descs: valid ones, then not --------------------------------------------------------- */
 
 /* Every desc fits, with zeros behind it as far as a struct_size may claim. */
@@ -72,8 +80,8 @@ static tdm_tensor stored(struct input *in, int rank, const int64_t dim[4])
 
 static size_t describe(struct input *in, int op)
 {
-    int64_t batch = small(in, 1, 3), heads = small(in, 1, 3), group = small(in, 1, 3), rows = small(in, 1, 9);
-    int64_t k_dim = small(in, 1, 40), v_dim = small(in, 1, 40), capacity = small(in, 1, 150);
+    int64_t batch = dimension(in, 3), heads = dimension(in, 3), group = small(in, 1, 3), rows = dimension(in, 9);
+    int64_t k_dim = dimension(in, 40), v_dim = dimension(in, 40), capacity = dimension(in, 150);
     tdm_dtype dtype = float_type(in);
     tdm_kv_cache cache = {.k = stored(in, 4, (int64_t[]){batch, heads, capacity, k_dim}),
                           .v = stored(in, 4, (int64_t[]){batch, heads, capacity, v_dim})};
@@ -88,16 +96,20 @@ static size_t describe(struct input *in, int op)
         return sizeof desc.append;
     case GQA:
         tdm_gqa_desc_init(&desc.gqa);
-        desc.gqa.q = tensor(dtype, 4, batch, heads * group, rows, k_dim);
-        desc.gqa.out = tensor(dtype, 4, batch, heads * group, rows, v_dim);
+        heads = heads > INT32_MAX || heads < 0 ? heads : heads * group;
+        desc.gqa.q = tensor(dtype, 4, batch, heads, rows, k_dim);
+        desc.gqa.out = tensor(dtype, 4, batch, heads, rows, v_dim);
         desc.gqa.cache = cache;
         desc.gqa.window_left = (int32_t)small(in, -1, 20);
         desc.gqa.window_right = (int32_t)small(in, -1, 5);
         return sizeof desc.gqa;
     case FP8:
-        desc.fp8 = (tdm_fp8_matmul_desc){sizeof desc.fp8, tensor(dtype, 2, capacity, k_dim, 0, 0),
+        desc.fp8 = (tdm_fp8_matmul_desc){sizeof desc.fp8,
+                                         tensor(dtype, 2, capacity, k_dim, 0, 0),
                                          tensor(TDM_F8E4M3, 2, v_dim, k_dim, 0, 0),
-                                         tensor(dtype, 2, capacity, v_dim, 0, 0), take(in) & 1, take(in) & 1};
+                                         tensor(dtype, 2, capacity, v_dim, 0, 0),
+                                         take(in) & 1,
+                                         take(in) & 1};
         desc.fp8.b.scaling = TDM_PER_BLOCK;
         desc.fp8.b.scale_dtype = (tdm_dtype[]){0, TDM_F32, TDM_BF16, TDM_E8M0}[take(in) % 4];
         desc.fp8.b.block[0] = small(in, 1, 20);
@@ -125,11 +137,16 @@ static void spoil(struct input *in, size_t bytes)
 static tdm_status create(int op, tdm_op **made)
 {
     switch (op) {
-    case APPEND: return tdm_kv_append_create(ctx, cpu, &desc.append, made);
-    case GQA: return tdm_gqa_create(ctx, cpu, &desc.gqa, made);
-    case FP8: return tdm_fp8_matmul_create(ctx, cpu, &desc.fp8, made);
-    case QUANTIZE: return tdm_quantize_create(ctx, cpu, &desc.convert, made);
-    default: return tdm_dequantize_create(ctx, cpu, &desc.convert, made);
+    case APPEND:
+        return tdm_kv_append_create(ctx, cpu, &desc.append, made);
+    case GQA:
+        return tdm_gqa_create(ctx, cpu, &desc.gqa, made);
+    case FP8:
+        return tdm_fp8_matmul_create(ctx, cpu, &desc.fp8, made);
+    case QUANTIZE:
+        return tdm_quantize_create(ctx, cpu, &desc.convert, made);
+    default:
+        return tdm_dequantize_create(ctx, cpu, &desc.convert, made);
     }
 }
 
@@ -151,10 +168,9 @@ static void *block(struct input *in, double bytes)
 
 static double row_bytes(tdm_dtype dtype, double n)
 {
-    static const double bits[] = {[TDM_F32] = 32, [TDM_F16] = 16, [TDM_BF16] = 16, [TDM_F8E4M3] = 8,
-                                  [TDM_E8M0] = 8, [TDM_I8] = 8,   [TDM_I4] = 4};
-    double bytes = n * bits[dtype] / 8;
-    return bytes == (double)(int64_t)bytes ? bytes : (double)(int64_t)bytes + 1;
+    static const double bits[] = {
+        [TDM_F32] = 32, [TDM_F16] = 16, [TDM_BF16] = 16, [TDM_F8E4M3] = 8, [TDM_E8M0] = 8, [TDM_I8] = 8, [TDM_I4] = 4};
+    return ceil(n * bits[dtype] / 8);
 }
 
 static double tensor_bytes(const tdm_tensor *t)
@@ -179,10 +195,14 @@ static double dim(const tdm_tensor *t, int from_last)
 static float *scales(struct input *in, const tdm_tensor *t)
 {
     switch (t->scaling) {
-    case TDM_PER_TENSOR: return block(in, 4);
-    case TDM_PER_CHANNEL: return block(in, 4 * dim(t, 2) * dim(t, 0));
-    case TDM_PER_TOKEN: return block(in, 4 * dim(t, 3) * dim(t, 2) * dim(t, 1));
-    default: return NULL;
+    case TDM_PER_TENSOR:
+        return block(in, 4);
+    case TDM_PER_CHANNEL:
+        return block(in, 4 * dim(t, 2) * dim(t, 0));
+    case TDM_PER_TOKEN:
+        return block(in, 4 * dim(t, 3) * dim(t, 2) * dim(t, 1));
+    default:
+        return NULL;
     }
 }
 
@@ -205,7 +225,8 @@ static tdm_kv_data cache_data(struct input *in, const tdm_kv_cache *cache)
 static void run_fp8(struct input *in, const tdm_op *op, tdm_workspace *workspace)
 {
     const tdm_fp8_matmul_desc *d = &desc.fp8;
-    double rows = (double)((d->b.dim[0] - 1) / d->b.block[0] + 1), columns = (double)((d->b.dim[1] - 1) / d->b.block[1] + 1);
+    double rows = (double)((d->b.dim[0] - 1) / d->b.block[0] + 1),
+           columns = (double)((d->b.dim[1] - 1) / d->b.block[1] + 1);
     tdm_fp8_matmul_args args = TDM_INIT(tdm_fp8_matmul_args);
     args.a = block(in, tensor_bytes(&d->a));
     args.b = block(in, tensor_bytes(&d->b));
@@ -221,14 +242,20 @@ static void run(struct input *in, int kind, const tdm_op *op, tdm_workspace *wor
 {
     if (kind == APPEND) {
         const tdm_kv_append_desc *d = &desc.append;
-        tdm_kv_append_args args = {sizeof args, block(in, tensor_bytes(&d->k)), block(in, tensor_bytes(&d->v)),
-                                   cache_data(in, &d->cache), lengths(in, dim(&d->k, 3), d->k.dim[2]),
+        tdm_kv_append_args args = {sizeof args,
+                                   block(in, tensor_bytes(&d->k)),
+                                   block(in, tensor_bytes(&d->v)),
+                                   cache_data(in, &d->cache),
+                                   lengths(in, dim(&d->k, 3), d->k.dim[2]),
                                    lengths(in, dim(&d->k, 3), d->cache.k.dim[2])};
         tdm_kv_append_run(op, workspace, NULL, &args);
     } else if (kind == GQA) {
         const tdm_gqa_desc *d = &desc.gqa;
-        tdm_gqa_args args = {sizeof args, block(in, tensor_bytes(&d->q)), cache_data(in, &d->cache),
-                             lengths(in, dim(&d->q, 3), d->q.dim[2]), lengths(in, dim(&d->q, 3), d->cache.k.dim[2]),
+        tdm_gqa_args args = {sizeof args,
+                             block(in, tensor_bytes(&d->q)),
+                             cache_data(in, &d->cache),
+                             lengths(in, dim(&d->q, 3), d->q.dim[2]),
+                             lengths(in, dim(&d->q, 3), d->cache.k.dim[2]),
                              block(in, tensor_bytes(&d->out)),
                              block(in, 4 * dim(&d->q, 3) * dim(&d->q, 2) * dim(&d->q, 1))};
         tdm_gqa_run(op, workspace, NULL, &args);

@@ -50,6 +50,10 @@ static void check_narrow_all(struct suite *suite, leaf_narrow *narrow, enum leaf
     for (int n = 1; n <= 70; n++)
         for (int at_end = 0; at_end < 2; at_end++)
             check_narrow(suite, narrow, type, any_row(suite, &x_memory, n, at_end), n, at_end);
+    static const uint32_t low_payloads[] = {0x7f800001, 0xff801fff, 0x7fbfffff}; /* NaN in bits that get lost */
+    float *nan = guarded(&x_memory, sizeof low_payloads, true);
+    memcpy(nan, low_payloads, sizeof low_payloads);
+    check_narrow(suite, narrow, type, nan, 3, true);
     for (int code = 0; code < 65536; code += suite->quick ? 97 : 1) {
         uint16_t pair[2] = {(uint16_t)code, (uint16_t)(code + 1)};
         float low = (float)stored_value(type, pair, 0), high = (float)stored_value(type, pair, 1);

@@ -86,7 +86,7 @@ struct fp8_problem *fp8_problem_new(const struct fp8_setup *setup)
         random_fill(&bias, p->bias.data, magnitude, &random);
     p->a_scale = guard_new(sizeof a_scale, 0);
     memcpy(p->a_scale.data, &a_scale, sizeof a_scale);
-    p->base = (struct problem){.op = "fp8_matmul", .desc = &p->desc, .args = &p->args, .check = check};
+    p->base = (struct problem){.op = FP8, .desc = &p->desc, .args = &p->args, .check = check};
     p->args = (tdm_fp8_matmul_args){.struct_size = sizeof p->args,
                                     .a = p->a.data,
                                     .b = p->b.data,

@@ -10,18 +10,6 @@
 
 enum { UNUSED = 0xFF, SPARE_SLOTS = 3 };
 
-tdm_tensor layout_tensor(tdm_dtype dtype, bool interleaved, int64_t batch, int64_t heads, int64_t rows,
-                         int64_t channels)
-{
-    tdm_tensor tensor = tensor4(dtype, batch, heads, rows, channels);
-    if (interleaved) {
-        tensor.stride[1] = format_bytes(dtype, channels) + format_bytes(dtype, 3 + (dtype == TDM_I4));
-        tensor.stride[2] = heads * tensor.stride[1];
-        tensor.stride[0] = rows * tensor.stride[2];
-    }
-    return tensor;
-}
-
 /* The first `rows` rows of sequence b. */
 static tdm_tensor sequence(const tdm_tensor *tensor, int64_t rows)
 {
@@ -79,14 +67,14 @@ static void describe(struct gqa_problem *p, const struct gqa_setup *setup)
     const struct cache_type *cache = &setup->cache;
     int64_t capacity = shape->kv_len + SPARE_SLOTS;
     tdm_gqa_desc_init(&p->desc);
-    p->desc.q = layout_tensor(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len,
-                              shape->head_dim);
-    p->desc.out = layout_tensor(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len,
-                                shape->v_head_dim);
-    p->desc.cache.k = layout_tensor(cache->k, setup->interleaved, shape->batch, shape->kv_heads, capacity,
-                                    shape->head_dim);
-    p->desc.cache.v = layout_tensor(cache->v, setup->interleaved, shape->batch, shape->kv_heads, capacity,
-                                    shape->v_head_dim);
+    p->desc.q =
+        tensor_in_layout(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len, shape->head_dim);
+    p->desc.out = tensor_in_layout(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len,
+                                   shape->v_head_dim);
+    p->desc.cache.k =
+        tensor_in_layout(cache->k, setup->interleaved, shape->batch, shape->kv_heads, capacity, shape->head_dim);
+    p->desc.cache.v =
+        tensor_in_layout(cache->v, setup->interleaved, shape->batch, shape->kv_heads, capacity, shape->v_head_dim);
     p->desc.cache.k.scaling = cache->k_scaling;
     p->desc.cache.v.scaling = cache->v_scaling;
     p->desc.scale = setup->scale;
@@ -113,12 +101,15 @@ struct gqa_problem *gqa_problem_new(const struct gqa_setup *setup)
     p->v = filled(&p->desc.cache.v, p->kv_len, magnitude, &random);
     p->k_scale = scales_of(&p->desc.cache.k, p->kv_len, magnitude, &random);
     p->v_scale = scales_of(&p->desc.cache.v, p->kv_len, magnitude, &random);
-    p->base = (struct problem){.op = "gqa", .desc = &p->desc, .args = &p->args, .check = check};
+    p->base = (struct problem){.op = GQA, .desc = &p->desc, .args = &p->args, .check = check};
     p->args = (tdm_gqa_args){
         .struct_size = sizeof p->args,
         .q = p->q.data,
-        .cache = {p->k.data, p->v.data, p->k_scale.bytes ? p->k_scale.data : NULL,
-                  p->v_scale.bytes ? p->v_scale.data : NULL, {NULL}},
+        .cache = {p->k.data,
+                  p->v.data,
+                  p->k_scale.bytes ? p->k_scale.data : NULL,
+                  p->v_scale.bytes ? p->v_scale.data : NULL,
+                  {NULL}},
         .q_len = p->q_len,
         .kv_len = p->kv_len,
         .out = problem_output(&p->base, tensor_bytes(&p->desc.out)),

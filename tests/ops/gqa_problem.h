@@ -19,10 +19,10 @@ struct cache_type {
 struct gqa_setup {
     const struct gqa_shape *shape;
     struct cache_type cache;
-    tdm_dtype dtype;              /* of q and out                                                        */
+    tdm_dtype dtype;               /* of q and out                                                        */
     const int32_t *q_len, *kv_len; /* of each sequence, at most the shape's; NULL: as the shape says     */
-    bool interleaved;             /* [batch, rows, heads, channels + 3] in memory, as packed projections */
-    double magnitude;             /* of q, k and v; 0: 2                                                 */
+    bool interleaved;              /* [batch, rows, heads, channels] in memory, with gaps, as packed projections */
+    double magnitude;              /* of q, k and v; 0: 2                                                 */
     float scale;
     uint64_t seed;
 };
@@ -50,9 +50,5 @@ const char *gqa_problem_check(const struct gqa_setup *setup);
 
 /* "window-left, f16, cache i8 token/i4 channel" */
 const char *gqa_problem_label(const struct gqa_setup *setup);
-
-/* Tensors [batch, heads, rows, channels] of the two layouts. */
-tdm_tensor layout_tensor(tdm_dtype dtype, bool interleaved, int64_t batch, int64_t heads, int64_t rows,
-                         int64_t channels);
 
 #endif

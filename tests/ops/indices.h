@@ -16,18 +16,18 @@ static inline struct criterion_test_params indices(int count)
     return cr_make_param_array(int, index, (size_t)(count < MAX_INDICES ? count : MAX_INDICES));
 }
 
-#define TEST_EACH(suite, name, count)            \
-    ParameterizedTestParameters(suite, name)     \
-    {                                            \
-        return indices(count);                   \
-    }                                            \
+#define TEST_EACH(suite, name, count)        \
+    ParameterizedTestParameters(suite, name) \
+    {                                        \
+        return indices(count);               \
+    }                                        \
     ParameterizedTest(const int *at, suite, name)
 
 /* A check that gives NULL or a text. */
-#define EXPECT_NONE(bad, label)                            \
-    do {                                                   \
-        const char *bad_ = (bad);                          \
-        cr_expect(!bad_, "%s: %s", (label), bad_);         \
+#define EXPECT_NONE(bad, label)                    \
+    do {                                           \
+        const char *bad_ = (bad);                  \
+        cr_expect(!bad_, "%s: %s", (label), bad_); \
     } while (0)
 
 #endif

@@ -9,28 +9,6 @@
 static const tdm_device cpu = {TDM_CPU, 0};
 static char text[512];
 
-static tdm_status create(const struct problem *p, tdm_ctx *ctx, tdm_op **op)
-{
-    switch (p->op[0]) {
-    case 'k': return tdm_kv_append_create(ctx, cpu, p->desc, op);
-    case 'g': return tdm_gqa_create(ctx, cpu, p->desc, op);
-    case 'f': return tdm_fp8_matmul_create(ctx, cpu, p->desc, op);
-    case 'q': return tdm_quantize_create(ctx, cpu, p->desc, op);
-    default: return tdm_dequantize_create(ctx, cpu, p->desc, op);
-    }
-}
-
-static tdm_status run(const struct problem *p, const tdm_op *op, tdm_workspace *workspace)
-{
-    switch (p->op[0]) {
-    case 'k': return tdm_kv_append_run(op, workspace, NULL, p->args);
-    case 'g': return tdm_gqa_run(op, workspace, NULL, p->args);
-    case 'f': return tdm_fp8_matmul_run(op, workspace, NULL, p->args);
-    case 'q': return tdm_quantize_run(op, workspace, NULL, p->args);
-    default: return tdm_dequantize_run(op, workspace, NULL, p->args);
-    }
-}
-
 void *problem_output(struct problem *problem, int64_t bytes)
 {
     if (bytes == 0)
@@ -64,7 +42,7 @@ tdm_status problem_run(struct problem *problem, tdm_ctx *ctx)
     tdm_op *op = NULL;
     tdm_workspace *workspace = NULL;
     size_t bytes = 0;
-    tdm_status status = create(problem, ctx, &op);
+    tdm_status status = each_op_create(problem->op, ctx, cpu, problem->desc, &op);
     if (status || (status = tdm_workspace_size(op, &bytes))) {
         tdm_op_destroy(op);
         return status;
@@ -73,9 +51,9 @@ tdm_status problem_run(struct problem *problem, tdm_ctx *ctx)
     struct guard scratch = guard_new(bytes, 0xFF); /* what is read before it was written reads as NaN */
     status = tdm_workspace_create(op, bytes ? scratch.data : NULL, bytes, &workspace);
     if (!status)
-        status = run(problem, op, workspace);
+        status = each_op_run(problem->op, op, workspace, problem->args);
     if (!guard_intact(&scratch)) {
-        fprintf(stderr, "%s: wrote before its workspace\n", problem->op);
+        fprintf(stderr, "%s: wrote before its workspace\n", each_op_name(problem->op));
         abort();
     }
     tdm_workspace_destroy(workspace);
@@ -97,7 +75,7 @@ static const char *explain(const char *label, int threads, const char *what)
 static const char *run_one(struct problem *problem, const struct variant *variant, int threads, problem_body *body,
                            void *arg, int *ran)
 {
-    struct forced *forced = forced_get(problem->op, variant, threads);
+    struct forced *forced = forced_get(each_op_name(problem->op), variant, threads);
     if (!forced)
         return explain(variant->label, threads, tdm_last_error());
     tdm_status status = problem_run(problem, forced->ctx);
@@ -116,7 +94,7 @@ static const char *run_one(struct problem *problem, const struct variant *varian
 const char *problem_each_variant(struct problem *problem, int threads, problem_body *body, void *arg)
 {
     const struct variant *variants;
-    int count = variants_of(problem->op, &variants), ran = 0;
+    int count = variants_of(each_op_name(problem->op), &variants), ran = 0;
     for (int i = 0; i < count; i++) {
         const char *bad = run_one(problem, &variants[i], threads, body, arg, &ran);
         if (bad)
@@ -163,7 +141,7 @@ static const char *check_variant(struct problem *problem, const struct variant *
 const char *problem_all_variants(struct problem *problem)
 {
     const struct variant *variants;
-    int count = variants_of(problem->op, &variants), ran = 0;
+    int count = variants_of(each_op_name(problem->op), &variants), ran = 0;
     for (int i = 0; i < count; i++) {
         const char *bad = check_variant(problem, &variants[i], &ran);
         if (bad)

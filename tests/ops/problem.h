@@ -2,8 +2,9 @@
 #ifndef TESTS_OPS_PROBLEM_H
 #define TESTS_OPS_PROBLEM_H
 
-#include "tests/reference/guard.h"
 #include "tandem.h"
+#include "tests/reference/each_op.h"
+#include "tests/reference/guard.h"
 
 enum { MAX_OUTPUTS = 4, OUTPUT_FILL = 0xA5 };
 
@@ -14,7 +15,7 @@ struct output {
 };
 
 struct problem {
-    const char *op;          /* "gqa"                                                     */
+    enum each_op op;
     const void *desc, *args; /* its public structs                                        */
     struct output output[MAX_OUTPUTS];
     int outputs;

@@ -5,29 +5,18 @@
 #include "tests/reference/random.h"
 #include "tests/reference/reference.h"
 #include "tests/reference/tensor.h"
+#include "types.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static const struct {
-    tdm_dtype dtype;
-    tdm_scaling scaling;
-} stored[] = {
-    {TDM_F32, TDM_UNSCALED},    {TDM_F16, TDM_UNSCALED},  {TDM_BF16, TDM_UNSCALED},
-    {TDM_I8, TDM_PER_TENSOR},   {TDM_I8, TDM_PER_CHANNEL}, {TDM_I8, TDM_PER_TOKEN},
-    {TDM_I4, TDM_PER_TENSOR},   {TDM_I4, TDM_PER_CHANNEL}, {TDM_I4, TDM_PER_TOKEN},
-};
-static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
-
 static const struct {
     int32_t rank;
     int64_t dim[4];
 } shapes[] = {
-    {1, {1}},          {1, {37}},         {1, {1000}},         {2, {5, 64}},        {2, {400, 33}},      {3, {3, 7, 16}},
+    {1, {1}},          {1, {37}},         {1, {1000}},          {2, {5, 64}},      {2, {400, 33}},    {3, {3, 7, 16}},
     {3, {2, 1, 1030}}, {4, {2, 3, 4, 5}}, {4, {1, 2, 300, 65}}, {4, {3, 0, 4, 5}}, {4, {2, 3, 4, 0}},
 };
 
@@ -64,13 +53,13 @@ static tdm_tensor tensor_of(tdm_dtype dtype, tdm_scaling scaling, int shape, boo
     return tensor;
 }
 
-static struct convert_problem *convert_new(const char *op, tdm_dtype plain, int row, int shape, bool spread)
+static struct convert_problem *convert_new(enum each_op op, tdm_dtype plain, int row, int shape, bool spread)
 {
     struct convert_problem *p = calloc(1, sizeof *p);
     struct random random = {(uint64_t)(row * 100 + shape)};
     tdm_tensor floats = tensor_of(plain, TDM_UNSCALED, shape, spread);
-    tdm_tensor cache = tensor_of(stored[row].dtype, stored[row].scaling, shape, spread);
-    bool quantize = op[0] == 'q';
+    tdm_tensor cache = tensor_of(stored_types[row].dtype, stored_types[row].scaling, shape, spread);
+    bool quantize = op == QUANTIZE;
     p->desc = TDM_INIT(tdm_convert_desc);
     p->desc.src = quantize ? floats : cache;
     p->desc.dst = quantize ? cache : floats;
@@ -98,15 +87,14 @@ static void finish(struct convert_problem *p)
         size_t bytes = p->base.output[i].memory.bytes;
         *copies[i] = p->want[i] = memcpy(malloc(bytes), p->base.output[i].initial, bytes);
     }
-    if (p->base.op[0] == 'q')
+    if (p->base.op == QUANTIZE)
         reference_quantize(&p->desc, &p->wanted);
     else
         reference_dequantize(&p->desc, &p->wanted);
     guard_read_only(&p->src);
     char label[128];
-    snprintf(label, sizeof label, "%s %s to %s %s, rank %d", p->base.op, format_name(p->desc.src.dtype),
-             format_name(p->desc.dst.dtype), scaling_text(p->desc.src.scaling | p->desc.dst.scaling),
-             p->desc.src.rank);
+    snprintf(label, sizeof label, "%s %s to %s %s, rank %d", each_op_name(p->base.op), format_name(p->desc.src.dtype),
+             format_name(p->desc.dst.dtype), scaling_text(p->desc.src.scaling | p->desc.dst.scaling), p->desc.src.rank);
     EXPECT_NONE(problem_all_variants(&p->base), label);
     guard_free(&p->src);
     if (p->scale.map)
@@ -117,24 +105,26 @@ static void finish(struct convert_problem *p)
     free(p);
 }
 
-TEST_EACH(convert, quantize, COUNT(stored) * COUNT(dtypes))
+TEST_EACH(convert, quantize, COUNT(stored_types) * COUNT(float_types))
 {
     for (int shape = 0; shape < COUNT(shapes); shape++)
-        finish(convert_new("quantize", dtypes[*at % COUNT(dtypes)], *at / COUNT(dtypes), shape, shape % 2));
+        finish(
+            convert_new(QUANTIZE, float_types[*at % COUNT(float_types)], *at / COUNT(float_types), shape, shape % 2));
 }
 
-TEST_EACH(convert, dequantize, COUNT(stored) * COUNT(dtypes))
+TEST_EACH(convert, dequantize, COUNT(stored_types) * COUNT(float_types))
 {
     for (int shape = 0; shape < COUNT(shapes); shape++)
-        finish(convert_new("dequantize", dtypes[*at % COUNT(dtypes)], *at / COUNT(dtypes), shape, shape % 2));
+        finish(
+            convert_new(DEQUANTIZE, float_types[*at % COUNT(float_types)], *at / COUNT(float_types), shape, shape % 2));
 }
 
 /* Every code of a cache type reads as its value, under scales of every kind. */
-TEST_EACH(convert, every_code, COUNT(stored))
+TEST_EACH(convert, every_code, COUNT(stored_types))
 {
     static const float scales[] = {1, 0, -2, 1e-40F, 1e30F, NAN, INFINITY};
     for (int s = 0; s < COUNT(scales); s++) {
-        struct convert_problem *p = convert_new("dequantize", dtypes[s % 3], *at, 4, false); /* 400 x 33 */
+        struct convert_problem *p = convert_new(DEQUANTIZE, float_types[s % 3], *at, 4, false); /* 400 x 33 */
         for (size_t i = 0; i < p->src.bytes; i++)
             ((uint8_t *)p->src.data)[i] = (uint8_t)(i * 7 + i / 256);
         for (size_t i = 0; i < p->scale.bytes / sizeof(float); i++)

@@ -3,19 +3,18 @@
 #include "indices.h"
 #include "tests/reference/formats.h"
 #include "tests/reference/tensor.h"
+#include "types.h"
 
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype scale_dtypes[] = {TDM_F32, TDM_BF16, TDM_E8M0};
 
 static void check_kinds(struct fp8_setup setup, int index, int runs)
 {
     for (int i = 0; i < runs; i++) {
-        setup.dtype = dtypes[(index + i) % 3];
+        setup.dtype = float_types[(index + i) % 3];
         setup.scale_dtype = scale_dtypes[(index + i / 3) % 3];
         setup.bias = (index + i) % 2;
         setup.a_scale = (index + i) % 4 == 3;
@@ -38,7 +37,7 @@ TEST_EACH(fp8_matmul, kinds, 9)
     for (int i = 0; i < COUNT(rows) * 4; i++) {
         struct fp8_shape shape = {"kinds", 0, rows[i / 4], 29, 70, 1, 32};
         struct fp8_setup setup = {.shape = &shape,
-                                  .dtype = dtypes[*at / 3],
+                                  .dtype = float_types[*at / 3],
                                   .scale_dtype = scale_dtypes[*at % 3],
                                   .bias = i & 1,
                                   .a_scale = i >> 1 & 1,
@@ -101,7 +100,7 @@ static struct fp8_problem *small(int at, bool a_scale)
 {
     static struct fp8_shape shape;
     shape = (struct fp8_shape){"values", 0, value_rows[at], 37, 90, 1, 32};
-    struct fp8_setup setup = {.shape = &shape, .dtype = dtypes[at % 3], .bias = true, .a_scale = a_scale};
+    struct fp8_setup setup = {.shape = &shape, .dtype = float_types[at % 3], .bias = true, .a_scale = a_scale};
     return fp8_problem_new(&setup);
 }
 
@@ -207,8 +206,10 @@ TEST_EACH(fp8_matmul, a_scale, COUNT(value_rows) * 4)
 /* Halfway between two codes the even one is taken, also among the subnormals, and beside it the nearest. */
 TEST_EACH(fp8_matmul, ties, COUNT(value_rows))
 {
-    static const float ties[] = {17, 19, 21, -17, -19, 0x1p-10F, 0x3p-10F, 0x5p-10F, -0x1p-10F, 0x1.fp-7F, 1.0625F,
-                                 1.1875F, 0x1.100002p0F, 0x1.0ffffep0F, 432, 440, 447, 448.5F, 464, 480};
+    static const float ties[] = {
+        17,        19,        21,      -17,     -19,           0x1p-10F,      0x3p-10F, 0x5p-10F,
+        -0x1p-10F, 0x1.fp-7F, 1.0625F, 1.1875F, 0x1.100002p0F, 0x1.0ffffep0F, 432,      440,
+        447,       448.5F,    464,     480};
     struct fp8_shape shape = {"ties", 0, value_rows[*at], 33, COUNT(ties), 1, 128};
     for (int step = -1; step <= 1; step++) { /* powers of two keep the quotients exact */
         struct fp8_setup setup = {.shape = &shape, .dtype = TDM_F32, .a_scale = true};
@@ -249,8 +250,28 @@ static const char *rows_alone_body(struct problem *problem, tdm_ctx *ctx, void *
 TEST_EACH(fp8_matmul, rows_alone, COUNT(value_rows) * 3)
 {
     struct fp8_shape shape = {"rows alone", 0, value_rows[*at / 3], 130, 700, *at % 2 ? 1 : 128, 128};
-    struct fp8_setup setup = {.shape = &shape, .dtype = dtypes[*at % 3], .scale_dtype = scale_dtypes[*at % 3]};
+    struct fp8_setup setup = {.shape = &shape, .dtype = float_types[*at % 3], .scale_dtype = scale_dtypes[*at % 3]};
     struct fp8_problem *p = fp8_problem_new(&setup);
     EXPECT_NONE(problem_each_variant(&p->base, 2, rows_alone_body, p), fp8_problem_label(&setup));
+    fp8_problem_free(p);
+}
+
+/* Weight rows a gigabyte apart in memory that is mostly never touched: offsets need 64 bits. */
+TEST_EACH(fp8_matmul, offsets_beyond_32_bits, 2)
+{
+    struct fp8_shape shape = {"far apart", 0, *at ? 12 : 2, 5, 40, 1, 32};
+    struct fp8_setup setup = {.shape = &shape, .dtype = TDM_F32};
+    struct fp8_problem *p = fp8_problem_new(&setup);
+    const int64_t row = (int64_t)1 << 30;
+    size_t bytes = (size_t)(5 * row);
+    char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    cr_assert(map != MAP_FAILED);
+    fp8_problem_expect(p);
+    for (int64_t n = 0; n < 5; n++)
+        memcpy(map + n * row, tensor_row(&p->desc.b, p->args.b, 0, 0, n), 40);
+    p->desc.b.stride[0] = row;
+    p->args.b = map;
+    EXPECT_NONE(problem_all_variants(&p->base), "far apart");
+    munmap(map, bytes);
     fp8_problem_free(p);
 }

@@ -3,10 +3,9 @@
 #include "gqa_problem.h"
 #include "indices.h"
 #include "tests/reference/tensor.h"
+#include "types.h"
 
 #include <string.h>
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static const struct cache_type caches[] = {{TDM_F32, TDM_UNSCALED, TDM_F16, TDM_UNSCALED},
                                            {TDM_I8, TDM_PER_TOKEN, TDM_I8, TDM_PER_TOKEN},
@@ -84,7 +83,7 @@ static const char *alone_body(struct problem *problem, tdm_ctx *ctx, void *arg)
     for (int64_t b = 0; b < p->desc.q.dim[0]; b++) {
         struct alone alone;
         isolate(p, b, &alone);
-        struct problem one = {.op = "gqa", .desc = &alone.desc, .args = &alone.args};
+        struct problem one = {.op = GQA, .desc = &alone.desc, .args = &alone.args};
         if (problem_run(&one, ctx))
             return tdm_last_error();
     }
@@ -170,7 +169,7 @@ static const char *run_steps(struct gqa_problem *p, tdm_ctx *ctx, int64_t step)
         alone.args.lse = NULL;
         alone.args.q_len = &q_len;
         alone.args.kv_len = &kv_len;
-        struct problem one = {.op = "gqa", .desc = &alone.desc, .args = &alone.args};
+        struct problem one = {.op = GQA, .desc = &alone.desc, .args = &alone.args};
         if (problem_run(&one, ctx))
             return tdm_last_error();
     }

@@ -1,9 +1,12 @@
 /* gqa against its reference over shapes: the shared table, lengths, windows and head sizes of its own. */
 #include "gqa_problem.h"
 #include "indices.h"
+#include "types.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-#define FLOATS(k, v) {k, TDM_UNSCALED, v, TDM_UNSCALED}
+#define FLOATS(k, v)                     \
+    {                                    \
+        k, TDM_UNSCALED, v, TDM_UNSCALED \
+    }
 
 /* One of each kind; test_gqa_types.c has every pair. */
 static const struct cache_type kinds[] = {
@@ -14,14 +17,12 @@ static const struct cache_type kinds[] = {
     {TDM_I4, TDM_PER_CHANNEL, TDM_I8, TDM_PER_TENSOR},
 };
 
-static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
-
 /* Check one shape with `runs` kinds of cache; which ones, and in which layout, turns with the index. */
 static void check_kinds(struct gqa_setup setup, int index, int runs)
 {
     for (int i = 0; i < runs; i++) {
         setup.cache = kinds[(index + i) % COUNT(kinds)];
-        setup.dtype = dtypes[(index / 2 + i) % COUNT(dtypes)];
+        setup.dtype = float_types[(index / 2 + i) % COUNT(float_types)];
         setup.interleaved = (index + i) % 2;
         setup.seed = (uint64_t)(index * 16 + i);
         EXPECT_NONE(gqa_problem_check(&setup), gqa_problem_label(&setup));

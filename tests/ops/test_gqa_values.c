@@ -4,15 +4,14 @@
 #include "indices.h"
 #include "tests/reference/formats.h"
 #include "tests/reference/tensor.h"
+#include "types.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+#include <sys/mman.h>
 
 static const struct cache_type f32_cache = {TDM_F32, TDM_UNSCALED, TDM_F32, TDM_UNSCALED};
-static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 static void put(const tdm_tensor *tensor, const void *data, int64_t b, int64_t h, int64_t r, int64_t c, double x)
 {
@@ -33,16 +32,17 @@ TEST_EACH(gqa_values, large_scores, 3)
     static const struct cache_type caches[] = {{TDM_F32, TDM_UNSCALED, TDM_F32, TDM_UNSCALED},
                                                {TDM_I8, TDM_PER_TOKEN, TDM_I8, TDM_PER_CHANNEL},
                                                {TDM_F16, TDM_UNSCALED, TDM_BF16, TDM_UNSCALED}};
-    struct gqa_setup setup = {.shape = &shape, .cache = caches[*at], .dtype = dtypes[*at], .magnitude = 60, .scale = 1};
+    struct gqa_setup setup = {
+        .shape = &shape, .cache = caches[*at], .dtype = float_types[*at], .magnitude = 60, .scale = 1};
     EXPECT_NONE(gqa_problem_check(&setup), gqa_problem_label(&setup));
 }
 
 /* Every key scores exactly -210560 (a power of two times an integer, in one channel): the result is the plain
  * average, here of integers over 256 keys and so exact. */
-TEST_EACH(gqa_values, equal_huge_scores, COUNT(dtypes))
+TEST_EACH(gqa_values, equal_huge_scores, COUNT(float_types))
 {
     static const struct gqa_shape shape = {"equal scores", 0, 1, 2, 1, 128, 32, 1, 256, -1, -1, false};
-    struct gqa_setup setup = {.shape = &shape, .cache = f32_cache, .dtype = dtypes[*at], .scale = 0.25F};
+    struct gqa_setup setup = {.shape = &shape, .cache = f32_cache, .dtype = float_types[*at], .scale = 0.25F};
     struct gqa_problem *p = gqa_problem_new(&setup);
     memset(p->q.data, 0, p->q.bytes);
     memset(p->k.data, 0, p->k.bytes);
@@ -68,10 +68,10 @@ TEST_EACH(gqa_values, equal_huge_scores, COUNT(dtypes))
 }
 
 /* One key far above the others: its value comes out exactly, whatever the others hold. */
-TEST_EACH(gqa_values, one_hot, COUNT(dtypes))
+TEST_EACH(gqa_values, one_hot, COUNT(float_types))
 {
     static const struct gqa_shape shape = {"one hot", 0, 1, 2, 1, 16, 16, 3, 150, -1, -1, false};
-    struct gqa_setup setup = {.shape = &shape, .cache = f32_cache, .dtype = dtypes[*at], .scale = 1};
+    struct gqa_setup setup = {.shape = &shape, .cache = f32_cache, .dtype = float_types[*at], .scale = 1};
     struct gqa_problem *p = gqa_problem_new(&setup);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 3; i++)
@@ -117,9 +117,8 @@ TEST_EACH(gqa_values, nan_value, COUNT(nan_keys) * 2)
 TEST_EACH(gqa_values, nan_scale, COUNT(nan_keys) * 4)
 {
     int64_t key = nan_keys[*at / 4];
-    struct gqa_setup setup = {.shape = nan_shapes[*at % 2],
-                              .cache = {TDM_I8, TDM_PER_TOKEN, TDM_I4, TDM_PER_TOKEN},
-                              .dtype = TDM_BF16};
+    struct gqa_setup setup = {
+        .shape = nan_shapes[*at % 2], .cache = {TDM_I8, TDM_PER_TOKEN, TDM_I4, TDM_PER_TOKEN}, .dtype = TDM_BF16};
     struct gqa_problem *p = gqa_problem_new(&setup);
     const tdm_tensor *tensor = *at / 2 % 2 ? &p->desc.cache.v : &p->desc.cache.k;
     float *scale = *at / 2 % 2 ? p->args.cache.v_scale : p->args.cache.k_scale;
@@ -224,5 +223,36 @@ TEST_EACH(gqa_values, unused_slots, 3)
     struct refill refill = {p, guard_new(p->base.output[0].memory.bytes, 0)};
     EXPECT_NONE(problem_each_variant(&p->base, 2, refill_body, &refill), gqa_problem_label(&setup));
     guard_free(&refill.want);
+    gqa_problem_free(p);
+}
+
+/* ---- far apart -------------------------------------------------------------------------- */
+
+/* Sequences and slots gigabytes apart in memory that is mostly never touched: offsets need 64 bits. */
+Test(gqa_values, offsets_beyond_32_bits)
+{
+    static const struct gqa_shape shape = {"far apart", 0, 2, 2, 1, 16, 16, 2, 3, -1, 0, false};
+    struct gqa_setup setup = {.shape = &shape, .cache = f32_cache, .dtype = TDM_F32};
+    const int64_t slot = (int64_t)3 << 30, sequence = 6 * slot;
+    size_t bytes = (size_t)(2 * sequence);
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    char *map = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    cr_assert(map != MAP_FAILED);
+    gqa_problem_expect(p);
+    tdm_tensor *halves[] = {&p->desc.cache.k, &p->desc.cache.v};
+    void **data[] = {&p->args.cache.k, &p->args.cache.v};
+    for (int i = 0; i < 2; i++) {
+        tdm_tensor far = *halves[i];
+        far.stride[0] = far.stride[1] = sequence;
+        far.stride[2] = slot;
+        for (int64_t b = 0; b < 2; b++)
+            for (int64_t r = 0; r < 3; r++)
+                memcpy(tensor_row(&far, map + (size_t)i * bytes, b, 0, r), tensor_row(halves[i], *data[i], b, 0, r),
+                       64);
+        *halves[i] = far;
+        *data[i] = map + (size_t)i * bytes;
+    }
+    EXPECT_NONE(problem_all_variants(&p->base), "far apart");
+    munmap(map, 2 * bytes);
     gqa_problem_free(p);
 }

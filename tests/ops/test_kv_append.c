@@ -5,23 +5,12 @@
 #include "tests/reference/random.h"
 #include "tests/reference/reference.h"
 #include "tests/reference/tensor.h"
+#include "types.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static const struct {
-    tdm_dtype dtype;
-    tdm_scaling scaling;
-} stored[] = {
-    {TDM_F32, TDM_UNSCALED},    {TDM_F16, TDM_UNSCALED},  {TDM_BF16, TDM_UNSCALED},
-    {TDM_I8, TDM_PER_TENSOR},   {TDM_I8, TDM_PER_CHANNEL}, {TDM_I8, TDM_PER_TOKEN},
-    {TDM_I4, TDM_PER_TENSOR},   {TDM_I4, TDM_PER_CHANNEL}, {TDM_I4, TDM_PER_TOKEN},
-};
-static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 enum { BATCH = 4, HEADS = 3, MAX_NEW = 9, CAPACITY = 20 };
 
@@ -43,17 +32,6 @@ struct append_problem {
 
 /* Rows that touch both ends of the capacity, one sequence that gets nothing, one that fills up. */
 static const int32_t new_len[BATCH] = {9, 0, 3, 1}, pos[BATCH] = {0, 20, 17, 5};
-
-static tdm_tensor tensor_of(tdm_dtype dtype, int64_t heads, int64_t rows, int64_t channels, bool interleaved)
-{
-    tdm_tensor tensor = tensor4(dtype, BATCH, heads, rows, channels);
-    if (interleaved) {
-        tensor.stride[1] = format_bytes(dtype, channels) + format_bytes(dtype, 4);
-        tensor.stride[2] = heads * tensor.stride[1];
-        tensor.stride[0] = rows * tensor.stride[2];
-    }
-    return tensor;
-}
 
 /* The scales of one half of the cache: an output when the op writes them, else an input. */
 static float *scales_of(struct append_problem *p, const tdm_tensor *tensor, int half, struct random *random)
@@ -87,17 +65,19 @@ static struct append_problem *append_new(const struct append_setup *setup)
     struct append_problem *p = calloc(1, sizeof *p);
     struct random random = {setup->seed + 1};
     p->desc = TDM_INIT(tdm_kv_append_desc);
-    p->desc.k = tensor_of(setup->dtype, HEADS, MAX_NEW, setup->head_dim, setup->interleaved);
-    p->desc.v = tensor_of(setup->dtype, HEADS, MAX_NEW, setup->v_head_dim, setup->interleaved);
-    p->desc.cache.k = tensor_of(stored[setup->k].dtype, HEADS, CAPACITY, setup->head_dim, setup->interleaved);
-    p->desc.cache.v = tensor_of(stored[setup->v].dtype, HEADS, CAPACITY, setup->v_head_dim, setup->interleaved);
-    p->desc.cache.k.scaling = stored[setup->k].scaling;
-    p->desc.cache.v.scaling = stored[setup->v].scaling;
+    p->desc.k = tensor_in_layout(setup->dtype, setup->interleaved, BATCH, HEADS, MAX_NEW, setup->head_dim);
+    p->desc.v = tensor_in_layout(setup->dtype, setup->interleaved, BATCH, HEADS, MAX_NEW, setup->v_head_dim);
+    p->desc.cache.k =
+        tensor_in_layout(stored_types[setup->k].dtype, setup->interleaved, BATCH, HEADS, CAPACITY, setup->head_dim);
+    p->desc.cache.v =
+        tensor_in_layout(stored_types[setup->v].dtype, setup->interleaved, BATCH, HEADS, CAPACITY, setup->v_head_dim);
+    p->desc.cache.k.scaling = stored_types[setup->k].scaling;
+    p->desc.cache.v.scaling = stored_types[setup->v].scaling;
     p->k = guard_new((size_t)tensor_bytes(&p->desc.k), 0xFF);
     p->v = guard_new((size_t)tensor_bytes(&p->desc.v), 0xFF);
     random_fill(&p->desc.k, p->k.data, 3, &random);
     random_fill(&p->desc.v, p->v.data, 3, &random);
-    p->base = (struct problem){.op = "kv_append", .desc = &p->desc, .args = &p->args, .check = check};
+    p->base = (struct problem){.op = APPEND, .desc = &p->desc, .args = &p->args, .check = check};
     p->args = (tdm_kv_append_args){.struct_size = sizeof p->args, .k = p->k.data, .v = p->v.data};
     p->args.new_len = new_len;
     p->args.pos = pos;
@@ -159,13 +139,13 @@ static void finish(struct append_problem *p)
 
 /* ---- types and shapes -------------------------------------------------------------------- */
 
-TEST_EACH(kv_append, types, COUNT(stored) * COUNT(dtypes))
+TEST_EACH(kv_append, types, COUNT(stored_types) * COUNT(float_types))
 {
     static const int64_t dims[][2] = {{64, 40}, {37, 33}, {1, 1}, {7, 15}, {9, 2}, {1030, 513}};
     for (int i = 0; i < COUNT(dims); i++) {
-        struct append_setup setup = {.dtype = dtypes[*at % COUNT(dtypes)],
-                                     .k = *at / COUNT(dtypes),
-                                     .v = (*at / COUNT(dtypes) + i + 1) % COUNT(stored),
+        struct append_setup setup = {.dtype = float_types[*at % COUNT(float_types)],
+                                     .k = *at / COUNT(float_types),
+                                     .v = (*at / COUNT(float_types) + i + 1) % COUNT(stored_types),
                                      .head_dim = dims[i][0],
                                      .v_head_dim = dims[i][1],
                                      .interleaved = i % 2,
@@ -176,10 +156,11 @@ TEST_EACH(kv_append, types, COUNT(stored) * COUNT(dtypes))
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-static const double odd_values[] = {0,       -0.0,    0.5,     1.5,    2.5,     -0.5,   -1.5,  -2.5,   126.5,   127.5,
-                                    -127.5,  -128.5,  6.5,     7.5,    -7.5,    -8.5,   1e5,   -1e5,   65504,   65520,
-                                    3.3e38,  -3.3e38, 1e-8,    -1e-8,  0x1p-24, 0x1p-25, 1e-40, -1e-45, NAN,     -NAN,
-                                    INFINITY, -INFINITY, 0x1.ffcp15, 0x1.ffdp15, 0x1.ffep15, 0x1p-14, 0x1.008p0, 0x1.018p0};
+static const double odd_values[] = {
+    0,        -0.0,      0.5,        1.5,        2.5,        -0.5,    -1.5,      -2.5,     126.5, 127.5,
+    -127.5,   -128.5,    6.5,        7.5,        -7.5,       -8.5,    1e5,       -1e5,     65504, 65520,
+    3.3e38,   -3.3e38,   1e-8,       -1e-8,      0x1p-24,    0x1p-25, 1e-40,     -1e-45,   NAN,   -NAN,
+    INFINITY, -INFINITY, 0x1.ffcp15, 0x1.ffdp15, 0x1.ffep15, 0x1p-14, 0x1.008p0, 0x1.018p0};
 
 /* Row i of sequence 0 holds the odd values from i on, all others stay random. */
 static void put_odd_values(struct append_problem *p)
@@ -195,12 +176,10 @@ static void put_odd_values(struct append_problem *p)
 /* Scales of 1, so that ties are ties; of 0, of both signs, NaN, infinite and too small to divide by. */
 static const float odd_scales[] = {1, 0, -1, 0.5F, NAN, INFINITY, 1e-44F, 3e38F, 2};
 
-TEST_EACH(kv_append, odd_values, COUNT(stored) * COUNT(dtypes))
+TEST_EACH(kv_append, odd_values, COUNT(stored_types) * COUNT(float_types))
 {
-    struct append_setup setup = {.dtype = dtypes[*at % COUNT(dtypes)],
-                                 .k = *at / COUNT(dtypes),
-                                 .head_dim = 77,
-                                 .v_head_dim = 8};
+    struct append_setup setup = {
+        .dtype = float_types[*at % COUNT(float_types)], .k = *at / COUNT(float_types), .head_dim = 77, .v_head_dim = 8};
     for (int s = 0; s < COUNT(odd_scales); s++) {
         struct append_problem *p = append_new(&setup);
         put_odd_values(p);
@@ -211,7 +190,7 @@ TEST_EACH(kv_append, odd_values, COUNT(stored) * COUNT(dtypes))
 }
 
 /* A row of zeros gets scale 0 and reads as 0, beside rows that do not. */
-TEST_EACH(kv_append, zero_and_tiny_rows, COUNT(stored))
+TEST_EACH(kv_append, zero_and_tiny_rows, COUNT(stored_types))
 {
     struct append_setup setup = {.dtype = TDM_F32, .k = *at, .head_dim = 33, .v_head_dim = 8};
     struct append_problem *p = append_new(&setup);
@@ -223,11 +202,11 @@ TEST_EACH(kv_append, zero_and_tiny_rows, COUNT(stored))
 }
 
 /* A NaN or an infinity spoils its own row's scale only. */
-TEST_EACH(kv_append, rows_that_are_not_finite, COUNT(stored))
+TEST_EACH(kv_append, rows_that_are_not_finite, COUNT(stored_types))
 {
     static const double values[] = {NAN, INFINITY, -INFINITY};
     for (int64_t c = 0; c < 70; c += 23) {
-        struct append_setup setup = {.dtype = dtypes[c % 3], .k = *at, .head_dim = 70, .v_head_dim = 8};
+        struct append_setup setup = {.dtype = float_types[c % 3], .k = *at, .head_dim = 70, .v_head_dim = 8};
         struct append_problem *p = append_new(&setup);
         for (int i = 0; i < 3; i++)
             format_encode(setup.dtype, tensor_row(&p->desc.k, p->args.k, 0, 1, 3 * i), c, values[i]);
@@ -249,8 +228,8 @@ TEST_EACH(kv_append, round_trip, 2)
     for (int i = 0; i < HEADS * MAX_NEW * 64; i++) {
         int64_t h = i / 64 / MAX_NEW, r = i / 64 % MAX_NEW, c = i % 64, at_cache = (h * CAPACITY + r) * 64 + c;
         double scale = tensor_scale(&p->desc.cache.k, p->args.cache.k_scale, 0, h, r, c);
-        cr_expect(fabs(got[at_cache] * scale - x[i]) <= scale * (0.5 + 127 * 3 * 0x1p-24), "[0, %d, %d, %d]: %g of %g", (int)h,
-                  (int)r, (int)c, got[at_cache] * scale, x[i]);
+        cr_expect(fabs(got[at_cache] * scale - x[i]) <= scale * (0.5 + 127 * 3 * 0x1p-24), "[0, %d, %d, %d]: %g of %g",
+                  (int)h, (int)r, (int)c, got[at_cache] * scale, x[i]);
     }
     free(got);
     free(x);

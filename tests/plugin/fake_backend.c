@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NONE        0
-#define NO_SYMBOL   1
-#define WRONG_ABI   2
+#define NONE 0
+#define NO_SYMBOL 1
+#define WRONG_ABI 2
 #define REFUSES_ABI 3
-#define WRONG_KIND  4
-#define OPEN_FAILS  5
+#define WRONG_KIND 4
+#define OPEN_FAILS 5
 
 #ifndef FAKE_FAULT
 #define FAKE_FAULT NONE

@@ -18,22 +18,31 @@ static const struct binary e4m3 = {4, 3, 7, 448, 1};
 static const struct binary *binary_of(tdm_dtype dtype)
 {
     switch (dtype) {
-    case TDM_F16: return &f16;
-    case TDM_BF16: return &bf16;
-    case TDM_F32: return &f32;
-    case TDM_F8E4M3: return &e4m3;
-    default: return NULL;
+    case TDM_F16:
+        return &f16;
+    case TDM_BF16:
+        return &bf16;
+    case TDM_F32:
+        return &f32;
+    case TDM_F8E4M3:
+        return &e4m3;
+    default:
+        return NULL;
     }
 }
 
 static int bits_of(tdm_dtype dtype)
 {
     switch (dtype) {
-    case TDM_F32: return 32;
+    case TDM_F32:
+        return 32;
     case TDM_F16:
-    case TDM_BF16: return 16;
-    case TDM_I4: return 4;
-    default: return 8;
+    case TDM_BF16:
+        return 16;
+    case TDM_I4:
+        return 4;
+    default:
+        return 8;
     }
 }
 
@@ -87,10 +96,14 @@ double format_decode(tdm_dtype dtype, const void *data, int64_t i)
 {
     uint32_t bits = load_bits(dtype, data, i);
     switch (dtype) {
-    case TDM_I8: return bits >= 128 ? bits - 256.0 : bits;
-    case TDM_I4: return bits - 8.0;
-    case TDM_E8M0: return bits == 255 ? NAN : ldexp(1, (int)bits - 127);
-    default: return decode_binary(binary_of(dtype), bits);
+    case TDM_I8:
+        return bits >= 128 ? bits - 256.0 : bits;
+    case TDM_I4:
+        return bits - 8.0;
+    case TDM_E8M0:
+        return bits == 255 ? NAN : ldexp(1, (int)bits - 127);
+    default:
+        return decode_binary(binary_of(dtype), bits);
     }
 }
 

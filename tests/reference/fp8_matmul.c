@@ -15,8 +15,8 @@ static double activation_of(double a, const float *a_scale)
 }
 
 /* Section "fp8_matmul" of docs/numerics.md for one element of the output. */
-static void element(const double *a, const double *b, const double *scale, int64_t depth, double bias,
-                    double roundings, double *value, double *bound)
+static void element(const double *a, const double *b, const double *scale, int64_t depth, double bias, double roundings,
+                    double *value, double *bound)
 {
     double sum = bias, magnitude = fabs(bias), underflow = 1;
     for (int64_t k = 0; k < depth; k++) {
@@ -42,8 +42,8 @@ struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_
                                  i / depth / desc->b.block[0] * columns + i % depth / desc->b.block[1]);
     for (int64_t m = 0; m < args->m; m++) {
         for (int64_t k = 0; k < depth; k++)
-            a[k] = activation_of(format_decode(desc->a.dtype, tensor_row(&desc->a, args->a, 0, 0, m), k),
-                                 args->a_scale);
+            a[k] =
+                activation_of(format_decode(desc->a.dtype, tensor_row(&desc->a, args->a, 0, 0, m), k), args->a_scale);
         for (int64_t j = 0; j < n; j++) {
             double bias = args->bias ? format_decode(desc->a.dtype, args->bias, j) : 0;
             element(a, b + j * depth, scale + j * depth, depth, bias, (double)(depth + columns + FP8_ROUNDINGS),

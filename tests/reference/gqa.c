@@ -68,7 +68,8 @@ static void score_row(const struct plane *k, int64_t b, int64_t h, struct row *r
             underflow += (1 + fabs(row->q[c])) * (1 + fabs(stored)) * (1 + fabs(scale));
         }
         row->score[j] = row->scale * sum;
-        row->error[j] = gamma_of((double)depth + SCORE_ROUNDINGS) * fabs(row->scale) * magnitude + UNDERFLOW * underflow;
+        row->error[j] =
+            gamma_of((double)depth + SCORE_ROUNDINGS) * fabs(row->scale) * magnitude + UNDERFLOW * underflow;
     }
 }
 

@@ -24,9 +24,12 @@ int64_t random_below(struct random *random, int64_t n)
 static double random_element(tdm_dtype dtype, double magnitude, struct random *random)
 {
     switch (dtype) {
-    case TDM_I8: return (double)random_below(random, 256) - 128;
-    case TDM_I4: return (double)random_below(random, 16) - 8;
-    default: return magnitude * random_unit(random);
+    case TDM_I8:
+        return (double)random_below(random, 256) - 128;
+    case TDM_I4:
+        return (double)random_below(random, 16) - 8;
+    default:
+        return magnitude * random_unit(random);
     }
 }
 

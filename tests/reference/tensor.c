@@ -14,6 +14,19 @@ tdm_tensor tensor2(tdm_dtype dtype, int64_t rows, int64_t columns)
     return (tdm_tensor){.dtype = dtype, .rank = 2, .dim = {rows, columns}};
 }
 
+tdm_tensor tensor_in_layout(tdm_dtype dtype, bool interleaved, int64_t batch, int64_t heads, int64_t rows,
+                            int64_t channels)
+{
+    enum { GAP = 4 }; /* elements, whole bytes of i4 */
+    tdm_tensor tensor = tensor4(dtype, batch, heads, rows, channels);
+    if (interleaved) {
+        tensor.stride[1] = format_bytes(dtype, channels) + format_bytes(dtype, GAP);
+        tensor.stride[2] = heads * tensor.stride[1];
+        tensor.stride[0] = rows * tensor.stride[2];
+    }
+    return tensor;
+}
+
 int64_t tensor_stride(const tdm_tensor *tensor, int axis)
 {
     if (axis == tensor->rank - 1)
@@ -52,10 +65,14 @@ int64_t tensor_scales(const tdm_tensor *tensor)
 {
     int64_t channels = tensor_dim(tensor, 0), rows = tensor_dim(tensor, 1), heads = tensor_dim(tensor, 2);
     switch (tensor->scaling) {
-    case TDM_UNSCALED: return 0;
-    case TDM_PER_TENSOR: return 1;
-    case TDM_PER_CHANNEL: return heads * channels;
-    case TDM_PER_TOKEN: return tensor_dim(tensor, 3) * heads * rows;
+    case TDM_UNSCALED:
+        return 0;
+    case TDM_PER_TENSOR:
+        return 1;
+    case TDM_PER_CHANNEL:
+        return heads * channels;
+    case TDM_PER_TOKEN:
+        return tensor_dim(tensor, 3) * heads * rows;
     case TDM_PER_BLOCK:
         return ((rows + tensor->block[0] - 1) / tensor->block[0]) *
                ((channels + tensor->block[1] - 1) / tensor->block[1]);
@@ -89,10 +106,14 @@ double *tensor_read(const tdm_tensor *tensor, const void *data)
 double tensor_scale(const tdm_tensor *tensor, const float *scale, int64_t b, int64_t h, int64_t r, int64_t c)
 {
     switch (tensor->scaling) {
-    case TDM_PER_TENSOR: return scale[0];
-    case TDM_PER_CHANNEL: return scale[h * tensor_dim(tensor, 0) + c];
-    case TDM_PER_TOKEN: return scale[(b * tensor_dim(tensor, 2) + h) * tensor_dim(tensor, 1) + r];
-    default: return 1;
+    case TDM_PER_TENSOR:
+        return scale[0];
+    case TDM_PER_CHANNEL:
+        return scale[h * tensor_dim(tensor, 0) + c];
+    case TDM_PER_TOKEN:
+        return scale[(b * tensor_dim(tensor, 2) + h) * tensor_dim(tensor, 1) + r];
+    default:
+        return 1;
     }
 }
 

@@ -10,6 +10,11 @@
 tdm_tensor tensor4(tdm_dtype dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 tdm_tensor tensor2(tdm_dtype dtype, int64_t rows, int64_t columns);
 
+/* A tensor [batch, heads, rows, channels], dense or, interleaved, with the heads of one row side by side in memory
+ * as packed projections have them, and a gap behind each. */
+tdm_tensor tensor_in_layout(tdm_dtype dtype, bool interleaved, int64_t batch, int64_t heads, int64_t rows,
+                            int64_t channels);
+
 /* Bytes from one index of an axis to the next; the last axis has none of its own for i4 (0). */
 int64_t tensor_stride(const tdm_tensor *tensor, int axis);
 

@@ -1,0 +1,39 @@
+#include "each_op.h"
+
+const char *each_op_name(enum each_op op)
+{
+    static const char *const names[] = {"kv_append", "gqa", "fp8_matmul", "quantize", "dequantize"};
+    return names[op];
+}
+
+tdm_status each_op_create(enum each_op op, tdm_ctx *ctx, tdm_device device, const void *desc, tdm_op **made)
+{
+    switch (op) {
+    case APPEND:
+        return tdm_kv_append_create(ctx, device, desc, made);
+    case GQA:
+        return tdm_gqa_create(ctx, device, desc, made);
+    case FP8:
+        return tdm_fp8_matmul_create(ctx, device, desc, made);
+    case QUANTIZE:
+        return tdm_quantize_create(ctx, device, desc, made);
+    default:
+        return tdm_dequantize_create(ctx, device, desc, made);
+    }
+}
+
+tdm_status each_op_run(enum each_op op, const tdm_op *made, tdm_workspace *workspace, const void *args)
+{
+    switch (op) {
+    case APPEND:
+        return tdm_kv_append_run(made, workspace, NULL, args);
+    case GQA:
+        return tdm_gqa_run(made, workspace, NULL, args);
+    case FP8:
+        return tdm_fp8_matmul_run(made, workspace, NULL, args);
+    case QUANTIZE:
+        return tdm_quantize_run(made, workspace, NULL, args);
+    default:
+        return tdm_dequantize_run(made, workspace, NULL, args);
+    }
+}
