@@ -32,8 +32,8 @@ static void *open_plugin(const char *named, char *reason)
         library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
     } else {
         const char *slash = dladdr(cuda_plugin, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-        if (slash && snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, cuda_plugin) <
-                         (int)sizeof path)
+        if (slash && snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname,
+                              cuda_plugin) < (int)sizeof path)
             library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!library)
             library = dlopen(cuda_plugin, RTLD_NOW | RTLD_LOCAL);

@@ -9,12 +9,12 @@
 enum { BACKENDS = 2 }; /* one for each tdm_device_kind */
 
 struct loaded {
-    pthread_mutex_t lock;          /* held while it is being loaded       */
+    pthread_mutex_t lock; /* held while it is being loaded       */
     bool tried;
     const struct backend *backend; /* NULL when it is absent              */
     void *state;
-    void *library;                 /* of dlopen                           */
-    char reason[REASON_SIZE];      /* why it is absent                    */
+    void *library;            /* of dlopen                           */
+    char reason[REASON_SIZE]; /* why it is absent                    */
 };
 
 /* Open the CPU backend. */

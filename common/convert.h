@@ -5,19 +5,22 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float float_of_bits(uint32_t bits) {
+static inline float float_of_bits(uint32_t bits)
+{
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline uint32_t bits_of_float(float value) {
+static inline uint32_t bits_of_float(float value)
+{
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float f32_of_f16(uint16_t half) {
+static inline float f32_of_f16(uint16_t half)
+{
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7fff;
     if (magnitude >= 0x7c00)
         return float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
@@ -28,7 +31,8 @@ static inline float f32_of_f16(uint16_t half) {
 }
 
 /* Round to nearest even; overflow gives infinity. */
-static inline uint16_t f16_of_f32(float value) {
+static inline uint16_t f16_of_f32(float value)
+{
     uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000)
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
@@ -42,19 +46,22 @@ static inline uint16_t f16_of_f32(float value) {
     return (uint16_t)(sign | (magnitude - (112u << 23)) >> 13);
 }
 
-static inline float f32_of_bf16(uint16_t half) {
+static inline float f32_of_bf16(uint16_t half)
+{
     return float_of_bits((uint32_t)half << 16);
 }
 
 /* Round to nearest even; overflow gives infinity. */
-static inline uint16_t bf16_of_f32(float value) {
+static inline uint16_t bf16_of_f32(float value)
+{
     uint32_t bits = bits_of_float(value);
     if ((bits & 0x7fffffff) > 0x7f800000)
         return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static inline float f32_of_e4m3(uint8_t code) {
+static inline float f32_of_e4m3(uint8_t code)
+{
     uint32_t sign = (uint32_t)(code & 0x80) << 24, magnitude = code & 0x7f;
     if (magnitude == 0x7f)
         return float_of_bits(sign | 0x7fc00000);
@@ -65,7 +72,8 @@ static inline float f32_of_e4m3(uint8_t code) {
 }
 
 /* The e4m3 value nearest to `value`, ties to even, saturating at 448 (infinities too); NaN stays NaN. */
-static inline float round_to_e4m3(float value) {
+static inline float round_to_e4m3(float value)
+{
     uint32_t bits = bits_of_float(value), sign = bits & 0x80000000, magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000)
         return value;
@@ -79,7 +87,8 @@ static inline float round_to_e4m3(float value) {
     return float_of_bits(sign | (magnitude & 0xfff00000));
 }
 
-static inline float f32_of_e8m0(uint8_t code) {
+static inline float f32_of_e8m0(uint8_t code)
+{
     if (code == 0xff)
         return float_of_bits(0x7fc00000);
     return float_of_bits(code ? (uint32_t)code << 23 : 0x00400000);

@@ -58,9 +58,8 @@ tdm_status gqa_check(const union op_desc *desc, const union op_args *args)
     const tdm_gqa_desc *d = &desc->gqa;
     const tdm_gqa_args *a = &args->gqa;
     tdm_status status = check_data("q", a->q, d->q.dtype);
-    if (status || (status = check_data("out", a->out, d->out.dtype)) ||
-        (status = cache_check(&d->cache, &a->cache)) || (status = check_data("q_len", a->q_len, TDM_F32)) ||
-        (status = check_data("kv_len", a->kv_len, TDM_F32)))
+    if (status || (status = check_data("out", a->out, d->out.dtype)) || (status = cache_check(&d->cache, &a->cache)) ||
+        (status = check_data("q_len", a->q_len, TDM_F32)) || (status = check_data("kv_len", a->kv_len, TDM_F32)))
         return status;
     if (a->lse && (status = check_data("lse", a->lse, TDM_F32)))
         return status;
@@ -88,8 +87,8 @@ static int64_t visible_pairs(const tdm_gqa_desc *d, int64_t q_len, int64_t kv_le
     for (int64_t i = 0; i < q_len; i++) {
         int64_t position = kv_len - q_len + i;
         int64_t first = d->window_left < 0 || position < d->window_left ? 0 : position - d->window_left;
-        int64_t end = d->window_right < 0 || position + d->window_right >= kv_len ? kv_len
-                                                                                  : position + d->window_right + 1;
+        int64_t end =
+            d->window_right < 0 || position + d->window_right >= kv_len ? kv_len : position + d->window_right + 1;
         pairs += end > first ? end - first : 0;
     }
     return pairs;

@@ -95,7 +95,8 @@ void tdm_free(tdm_ctx *ctx, tdm_device device, tdm_memory kind, void *pointer)
         loaded->backend->free(loaded->state, device.index, kind, pointer);
 }
 
-tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device from, const void *src, size_t bytes, void *stream)
+tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device from, const void *src, size_t bytes,
+                    void *stream)
 {
     struct loaded *target, *source;
     tdm_status status = check_ctx(ctx);

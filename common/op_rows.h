@@ -33,8 +33,10 @@ extern const struct op_row op_rows[OP_KINDS];
 /* The rows' functions, one file an op. */
 tdm_status kv_append_settle(union op_desc *), gqa_settle(union op_desc *), fp8_matmul_settle(union op_desc *),
     quantize_settle(union op_desc *), dequantize_settle(union op_desc *);
-tdm_status kv_append_check(const union op_desc *, const union op_args *), gqa_check(const union op_desc *, const union op_args *),
-    fp8_matmul_check(const union op_desc *, const union op_args *), convert_check(const union op_desc *, const union op_args *);
+tdm_status kv_append_check(const union op_desc *, const union op_args *),
+    gqa_check(const union op_desc *, const union op_args *),
+    fp8_matmul_check(const union op_desc *, const union op_args *),
+    convert_check(const union op_desc *, const union op_args *);
 void kv_append_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
     gqa_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
     fp8_matmul_lengths(const union op_desc *, const union op_args *, tdm_lengths *),

@@ -35,7 +35,8 @@ static tdm_status choose_rows(struct tdm_op *op)
         if (row_fits(op, *impl, reason) && op->impl_count < MAX_IMPLS)
             op->impls[op->impl_count++] = *impl;
         else if (used < sizeof why)
-            used += (size_t)snprintf(why + used, sizeof why - used, "%s%s: %s", used ? "; " : "", (*impl)->name, reason);
+            used +=
+                (size_t)snprintf(why + used, sizeof why - used, "%s%s: %s", used ? "; " : "", (*impl)->name, reason);
     }
     const char *name = op_rows[op->kind].name;
     if (!op->impl_count)
@@ -245,15 +246,15 @@ tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm_kernel 
 
 /* ---- the public create and run of each op ---------------------------------------- */
 
-#define OP(name, kind, record)                                                                                         \
-    tdm_status tdm_##name##_create(tdm_ctx *ctx, tdm_device device, const tdm_##record##_desc *desc, tdm_op **op)      \
-    {                                                                                                                  \
-        return op_create(ctx, device, kind, desc, op);                                                                 \
-    }                                                                                                                  \
-    tdm_status tdm_##name##_run(const tdm_op *op, tdm_workspace *workspace, void *stream,                              \
-                                const tdm_##record##_args *args)                                                       \
-    {                                                                                                                  \
-        return op_run(op, kind, workspace, stream, args);                                                              \
+#define OP(name, kind, record)                                                                                    \
+    tdm_status tdm_##name##_create(tdm_ctx *ctx, tdm_device device, const tdm_##record##_desc *desc, tdm_op **op) \
+    {                                                                                                             \
+        return op_create(ctx, device, kind, desc, op);                                                            \
+    }                                                                                                             \
+    tdm_status tdm_##name##_run(const tdm_op *op, tdm_workspace *workspace, void *stream,                         \
+                                const tdm_##record##_args *args)                                                  \
+    {                                                                                                             \
+        return op_run(op, kind, workspace, stream, args);                                                         \
     }
 
 OP(kv_append, OP_KV_APPEND, kv_append)

@@ -9,8 +9,8 @@
 
 struct pool {
     int threads;
-    tdm_threads host; /* parallel_for is NULL when the pool is our own */
-    void *own;        /* pthreadpool_t; NULL with one thread            */
+    tdm_threads host;              /* parallel_for is NULL when the pool is our own */
+    void *own;                     /* pthreadpool_t; NULL with one thread            */
     _Atomic(struct share *) share; /* the run that the workers of our own pool are in */
     atomic_flag busy;
 };

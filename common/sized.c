@@ -26,8 +26,8 @@ tdm_status sized_read(const char *field, void *dst, size_t known, size_t least, 
     const unsigned char *bytes = src;
     for (size_t i = known; i < size; i++)
         if (bytes[i])
-            return fail(TDM_BAD_ARG, "%s: byte %zu is set, but this library (%d.%d) knows %zu bytes of the struct", field,
-                        i, TDM_VERSION_MAJOR, TDM_VERSION_MINOR, known);
+            return fail(TDM_BAD_ARG, "%s: byte %zu is set, but this library (%d.%d) knows %zu bytes of the struct",
+                        field, i, TDM_VERSION_MAJOR, TDM_VERSION_MINOR, known);
     memset(dst, 0, known);
     memcpy(dst, src, size < known ? size : known);
     memcpy(dst, &known, sizeof known);

@@ -8,8 +8,8 @@ static const struct {
     const char *name;
     int bits;
 } dtypes[] = {
-    [TDM_F32] = {"f32", 32}, [TDM_F16] = {"f16", 16}, [TDM_BF16] = {"bf16", 16}, [TDM_F8E4M3] = {"f8e4m3", 8},
-    [TDM_E8M0] = {"e8m0", 8}, [TDM_I8] = {"i8", 8},   [TDM_I4] = {"i4", 4},
+    [TDM_F32] = {"f32", 32},  [TDM_F16] = {"f16", 16}, [TDM_BF16] = {"bf16", 16}, [TDM_F8E4M3] = {"f8e4m3", 8},
+    [TDM_E8M0] = {"e8m0", 8}, [TDM_I8] = {"i8", 8},    [TDM_I4] = {"i4", 4},
 };
 static const char *const scalings[] = {"UNSCALED", "PER_TENSOR", "PER_CHANNEL", "PER_TOKEN", "PER_BLOCK"};
 
@@ -117,7 +117,8 @@ static tdm_status fill_strides(const char *field, tdm_tensor *t)
         if (t->stride[i] == 0)
             t->stride[i] = dense;
         int64_t extent;
-        overflow = __builtin_mul_overflow(t->stride[i], t->dim[i], &extent) || __builtin_add_overflow(span, extent, &span);
+        overflow =
+            __builtin_mul_overflow(t->stride[i], t->dim[i], &extent) || __builtin_add_overflow(span, extent, &span);
         dense = !overflow && extent > dense ? extent : dense;
     }
     if (overflow)

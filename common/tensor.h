@@ -15,10 +15,10 @@
 /* What an op takes at one place of its desc. */
 struct tensor_rule {
     int least_rank, most_rank;
-    int rank;           /* leading dimensions of 1 are put in front up to here */
-    unsigned dtypes;    /* that it takes                                       */
-    unsigned scalings;  /* of i8, i4 and f8e4m3; floats are UNSCALED           */
-    bool may_be_empty;  /* dimensions of 0 allowed                             */
+    int rank;          /* leading dimensions of 1 are put in front up to here */
+    unsigned dtypes;   /* that it takes                                       */
+    unsigned scalings; /* of i8, i4 and f8e4m3; floats are UNSCALED           */
+    bool may_be_empty; /* dimensions of 0 allowed                             */
 };
 
 /* Check `tensor` (named `field` in messages) against the rule, then give it the rule's rank and explicit

@@ -108,5 +108,4 @@ static tdm_status gemm_run(const struct tdm_op *op, const struct run *run)
     return TDM_OK;
 }
 
-const struct impl cpu_fp8_gemm = {
-    .name = "gemm", .op = OP_FP8_MATMUL, .workspace = gemm_workspace, .run = gemm_run};
+const struct impl cpu_fp8_gemm = {.name = "gemm", .op = OP_FP8_MATMUL, .workspace = gemm_workspace, .run = gemm_run};

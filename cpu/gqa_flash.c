@@ -47,8 +47,8 @@ static struct flash_layout lay_out(const tdm_gqa_desc *d, int threads)
     struct layout layout = {0};
     f.first_task = layout_add(&layout, batch + 1, sizeof(int64_t));
     f.pending = layout_add(&layout, batch * heads, sizeof(atomic_int));
-    f.partials = layout_add(&layout, f.parts > 1 ? batch * heads : 0,
-                            (size_t)(f.parts * f.rows * f.row_floats) * sizeof(float));
+    f.partials =
+        layout_add(&layout, f.parts > 1 ? batch * heads : 0, (size_t)(f.parts * f.rows * f.row_floats) * sizeof(float));
     f.workers = layout_add(&layout, threads, tile_lay_out(d).size);
     f.size = layout.size;
     return f;

@@ -72,5 +72,4 @@ static tdm_status naive_run(const struct tdm_op *op, const struct run *run)
     return TDM_OK;
 }
 
-const struct impl cpu_gqa_naive = {
-    .name = "naive", .op = OP_GQA, .workspace = naive_workspace, .run = naive_run};
+const struct impl cpu_gqa_naive = {.name = "naive", .op = OP_GQA, .workspace = naive_workspace, .run = naive_run};

@@ -6,9 +6,8 @@
 struct tile_layout tile_lay_out(const tdm_gqa_desc *d)
 {
     int64_t k_dim = d->q.dim[3], v_dim = d->out.dim[3];
-    struct tile_layout t = {padded(k_dim), padded(KEY_BLOCK), padded(v_dim), padded(KEY_BLOCK), padded(v_dim),
-                            0,             0,                 0,             0,                 0,
-                            0,             0};
+    struct tile_layout t = {
+        padded(k_dim), padded(KEY_BLOCK), padded(v_dim), padded(KEY_BLOCK), padded(v_dim), 0, 0, 0, 0, 0, 0, 0};
     struct layout layout = {0};
     t.q = layout_add(&layout, TILE_ROWS * t.q_stride, sizeof(float));
     t.s = layout_add(&layout, TILE_ROWS * t.s_stride, sizeof(float));

@@ -28,9 +28,9 @@ enum cpu_feature {
 };
 
 struct cpu_machine {
-    uint64_t features;  /* what both the processor and the operating system allow */
-    int64_t cache[3];   /* data bytes of L1, L2 (one core) and L3; 0 when unknown   */
-    int cores;          /* cores this process may run on                           */
+    uint64_t features; /* what both the processor and the operating system allow */
+    int64_t cache[3];  /* data bytes of L1, L2 (one core) and L3; 0 when unknown   */
+    int cores;         /* cores this process may run on                           */
     char name[128];
 };
 

@@ -95,7 +95,7 @@ struct leaf_table {
     leaf_fp8_dot *fp8_dot;
 };
 
-#define LEAF_FIRST_SLOT qk      /* the function pointers are the tail of the struct: */
-#define LEAF_LAST_SLOT  fp8_dot /* isa.c fills them from the base as one run          */
+#define LEAF_FIRST_SLOT qk     /* the function pointers are the tail of the struct: */
+#define LEAF_LAST_SLOT fp8_dot /* isa.c fills them from the base as one run          */
 
 #endif

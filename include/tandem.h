@@ -116,8 +116,8 @@ typedef struct tdm_options {
     const tdm_allocator *allocator; /* NULL: the C library's. Read during tdm_open only                  */
     void (*log)(void *user, tdm_log_level level, const char *message); /* NULL: silent, but see TANDEM_LOG */
     void (*trace)(void *user, const tdm_event *event); /* NULL: runs are not timed, but see TANDEM_TRACE */
-    void *user;              /* handed to log and trace                                            */
-    const char *const *env;  /* "NAME=value" strings up to a NULL, read in place of the process's
+    void *user;             /* handed to log and trace                                            */
+    const char *const *env; /* "NAME=value" strings up to a NULL, read in place of the process's
                               * environment; an empty list ignores it. NULL: the process's own       */
 } tdm_options;
 
@@ -138,13 +138,13 @@ TDM_API void tdm_close(tdm_ctx *ctx);
 
 typedef struct tdm_device_info {
     size_t struct_size;
-    int32_t present;   /* 0: a run on it would give NO_DEVICE; reason says why          */
-    int32_t threads;   /* workers of the context's pool; 0 on a GPU                     */
-    char name[128];    /* the product's name                                            */
-    char features[512];/* "avx2 fma f16c", or the compute capability; space-separated   */
-    char reason[256];  /* why it is absent, or ""                                       */
-    int64_t memory;    /* bytes; 0 when unknown                                         */
-    int64_t cache[3];  /* data bytes of L1 and L2 of one core and of L3; 0 when unknown */
+    int32_t present;    /* 0: a run on it would give NO_DEVICE; reason says why          */
+    int32_t threads;    /* workers of the context's pool; 0 on a GPU                     */
+    char name[128];     /* the product's name                                            */
+    char features[512]; /* "avx2 fma f16c", or the compute capability; space-separated   */
+    char reason[256];   /* why it is absent, or ""                                       */
+    int64_t memory;     /* bytes; 0 when unknown                                         */
+    int64_t cache[3];   /* data bytes of L1 and L2 of one core and of L3; 0 when unknown */
 } tdm_device_info;
 
 /* Describe a device. BAD_ARG for a kind or index that cannot exist; an absent GPU is described. */
@@ -219,11 +219,11 @@ typedef struct tdm_tensor {
     tdm_dtype scale_dtype; /* 0: f32; PER_BLOCK also takes bf16 and e8m0 */
     int32_t rank;          /* 1..4                                       */
     tdm_scaling scaling;
-    int64_t dim[4];        /* dim[0..rank), outermost first, each >= 0 and at least 1 where an op says so */
-    int64_t stride[4];     /* bytes between neighbours of each dimension; 0: dense, the least that clears the
+    int64_t dim[4];    /* dim[0..rank), outermost first, each >= 0 and at least 1 where an op says so */
+    int64_t stride[4]; /* bytes between neighbours of each dimension; 0: dense, the least that clears the
                             * dimensions inside. The last must be 0 or the element's size; i4 tensors count
                             * the bytes of packed pairs                                                  */
-    int64_t block[2];      /* PER_BLOCK: rows and channels that share a scale, each >= 1                  */
+    int64_t block[2];  /* PER_BLOCK: rows and channels that share a scale, each >= 1                  */
     int64_t spare[4];
 } tdm_tensor;
 
@@ -372,8 +372,7 @@ typedef struct tdm_fp8_matmul_args {
     void *out;
 } tdm_fp8_matmul_args;
 
-TDM_API tdm_status tdm_fp8_matmul_create(tdm_ctx *ctx, tdm_device device, const tdm_fp8_matmul_desc *desc,
-                                         tdm_op **op);
+TDM_API tdm_status tdm_fp8_matmul_create(tdm_ctx *ctx, tdm_device device, const tdm_fp8_matmul_desc *desc, tdm_op **op);
 TDM_API tdm_status tdm_fp8_matmul_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
                                       const tdm_fp8_matmul_args *args);
 
@@ -406,7 +405,8 @@ TDM_API tdm_status tdm_dequantize_run(const tdm_op *op, tdm_workspace *workspace
 #ifdef __cplusplus
 } /* extern "C" */
 
-template <class T> static inline T tdm_init_() {
+template <class T> static inline T tdm_init_()
+{
     T value = T();
     value.struct_size = sizeof(T);
     return value;
