@@ -1,5 +1,6 @@
 #!/bin/sh
-# Format the C sources by .clang-format; with --check, only say which would change.
+# Format the C sources by .clang-format; with --check, only say which would change. Bodies that are included again
+# for each type (*.inc) are beyond it.
 set -eu
 . "$(dirname "$0")/setup.sh"
 need format
@@ -8,5 +9,5 @@ case ${1-} in
 "") mode=-i ;;
 *) echo "usage: scripts/format.sh [--check]" && exit 2 ;;
 esac
-find include common cpu cuda bench examples tests -name '*.[ch]' -o -name '*.inc' -o -name '*.cpp' |
+find include common cpu cuda bench examples tests -name '*.[ch]' -o -name '*.cpp' |
     xargs clang-format $mode

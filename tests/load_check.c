@@ -116,8 +116,12 @@ static void multiply(tdm_ctx *ctx)
 
     tdm_fp8_matmul_desc desc = TDM_INIT(tdm_fp8_matmul_desc);
     desc.a = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {1, 3}};
-    desc.b = (tdm_tensor){.dtype = TDM_F8E4M3, .scale_dtype = TDM_F32, .rank = 2, .scaling = TDM_PER_BLOCK,
-                          .dim = {2, 3}, .block = {1, 2}};
+    desc.b = (tdm_tensor){.dtype = TDM_F8E4M3,
+                          .scale_dtype = TDM_F32,
+                          .rank = 2,
+                          .scaling = TDM_PER_BLOCK,
+                          .dim = {2, 3},
+                          .block = {1, 2}};
     desc.out = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {1, 2}};
     desc.has_bias = 1;
     tdm_fp8_matmul_args args = TDM_INIT(tdm_fp8_matmul_args);

@@ -27,7 +27,8 @@ static inline void *guarded(struct guard *guard, size_t size, bool at_end)
         if (guard->begin)
             munmap(guard->begin - page, guard->size + 2 * page);
         guard->size = (size + page - 1) / page * page;
-        char *map = mmap(NULL, guard->size + 2 * page, unguarded ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *map =
+            mmap(NULL, guard->size + 2 * page, unguarded ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (map == MAP_FAILED || mprotect(map + page, guard->size, PROT_READ | PROT_WRITE) != 0) {
             puts("no memory for guard pages");
             exit(1);
