@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 256, CHANNELS = 128, DEPTH = 4096, BLOCK = 128, COLUMNS = 16384 };
+enum { KEYS = 256, CHANNELS = 128, DEPTH = 4096, BLOCK = 128, COLUMNS = 16384, WEIGHTS = COLUMNS * DEPTH };
 
 static const struct {
     const char *name;
@@ -70,7 +70,7 @@ static const struct {
     {"widen", run_widen, {1}, true, 0, KEYS *CHANNELS},
     {"transpose", run_transpose, {1}, true, 0, KEYS *CHANNELS},
     {"softmax", run_softmax, {1}, false, 0, KEYS},
-    {"fp8_dot", run_fp8_dot, {1, 2, 4, 8}, false, 2.0 * COLUMNS *DEPTH, 1.0 * COLUMNS * DEPTH},
+    {"fp8_dot", run_fp8_dot, {1, 2, 4, 8}, false, 2.0 * WEIGHTS, WEIGHTS},
 };
 
 /* Seconds of one call: the best of some turns of at least two milliseconds. */
@@ -111,14 +111,14 @@ int main(int argc, char **argv)
     struct cpu_machine machine;
     cpu_detect(&machine);
     struct job job = {0};
-    void *stored = calloc(KEYS * CHANNELS, sizeof(float)), *weights = malloc((size_t)COLUMNS * DEPTH);
+    void *stored = calloc(KEYS * CHANNELS, sizeof(float)), *weights = malloc(WEIGHTS);
     job.left = calloc(96 * DEPTH, sizeof(float));
     job.out = calloc(96 * COLUMNS, sizeof(float));
     if (!stored || !weights || !job.left || !job.out) {
         puts("out of memory");
         return 1;
     }
-    memset(weights, 0, (size_t)COLUMNS * DEPTH);
+    memset(weights, 0, WEIGHTS);
     job.stored.data = stored;
     job.weights = (struct leaf_rows){weights, DEPTH};
     for (int i = 0; cpu_leaves[i]; i++) {

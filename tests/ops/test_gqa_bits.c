@@ -101,6 +101,18 @@ TEST_EACH(gqa_bits, batch_neighbours, COUNT(shapes) * COUNT(caches))
     gqa_problem_free(p);
 }
 
+/* Long caches, whose keys are split into parts, under different numbers of queries. */
+TEST_EACH(gqa_bits, split_neighbours, COUNT(caches))
+{
+    static const struct gqa_shape shape = {"split", 0, 4, 6, 2, 40, 40, 12, 1500, -1, 0, false};
+    static const int32_t q_len[] = {3, 12, 1, 7}, kv_len[] = {1100, 1500, 700, 1300};
+    struct gqa_setup setup = {
+        .shape = &shape, .cache = caches[*at], .dtype = TDM_F32, .q_len = q_len, .kv_len = kv_len};
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    EXPECT_NONE(problem_each_variant(&p->base, 2, alone_body, NULL), gqa_problem_label(&setup));
+    gqa_problem_free(p);
+}
+
 static const char *repeat_body(struct problem *problem, tdm_ctx *ctx, void *arg)
 {
     (void)arg;
