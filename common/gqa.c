@@ -94,6 +94,13 @@ static int64_t visible_pairs(const tdm_gqa_desc *d, int64_t q_len, int64_t kv_le
     return pairs;
 }
 
+/* Keys that any query of one sequence sees: the last query sees up to the end, the first the farthest back. */
+static int64_t visible_keys(const tdm_gqa_desc *d, int64_t q_len, int64_t kv_len)
+{
+    int64_t first = d->window_left < 0 ? 0 : kv_len - q_len - d->window_left;
+    return q_len == 0 ? 0 : kv_len - (first > 0 ? first : 0);
+}
+
 void gqa_traffic(const union op_desc *desc, const union op_args *args, struct traffic *traffic)
 {
     const tdm_gqa_desc *d = &desc->gqa;
@@ -101,7 +108,7 @@ void gqa_traffic(const union op_desc *desc, const union op_args *args, struct tr
     for (int64_t b = 0; b < d->q.dim[0]; b++) {
         int64_t q_len = args->gqa.q_len[b], kv_len = args->gqa.kv_len[b];
         traffic->bytes += (uint64_t)(row_bytes(d->q.dtype, width) * heads * q_len);
-        traffic->bytes += cache_traffic(&d->cache, q_len ? kv_len : 0);
+        traffic->bytes += cache_traffic(&d->cache, visible_keys(d, q_len, kv_len));
         traffic->flops += (uint64_t)(2 * visible_pairs(d, q_len, kv_len) * heads * width);
     }
 }

@@ -9,5 +9,4 @@ case ${1-} in
 "") mode=-i ;;
 *) echo "usage: scripts/format.sh [--check]" && exit 2 ;;
 esac
-find include common cpu cuda bench examples tests -name '*.[ch]' -o -name '*.cpp' |
-    xargs clang-format $mode
+find . -path ./build -prune -o \( -name '*.[ch]' -o -name '*.cpp' \) -print | xargs clang-format $mode
