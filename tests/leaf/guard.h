@@ -11,9 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Whether the neighbour pages can be touched after all: qemu 7.2 reads the lanes that a masked load leaves out. */
-extern bool unguarded;
-
 struct guard {
     char *begin;
     size_t size; /* of the pages in between */
@@ -27,8 +24,7 @@ static inline void *guarded(struct guard *guard, size_t size, bool at_end)
         if (guard->begin)
             munmap(guard->begin - page, guard->size + 2 * page);
         guard->size = (size + page - 1) / page * page;
-        char *map =
-            mmap(NULL, guard->size + 2 * page, unguarded ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *map = mmap(NULL, guard->size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (map == MAP_FAILED || mprotect(map + page, guard->size, PROT_READ | PROT_WRITE) != 0) {
             puts("no memory for guard pages");
             exit(1);

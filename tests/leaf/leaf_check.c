@@ -1,10 +1,9 @@
 /* Checks every leaf of every table this machine can run, and of the AVX-512 table compiled without AVX-512.
  *
- *   leaf_check [--quick] [--leaf NAME] [--unguarded] [--expect FEATURES]
+ *   leaf_check [--quick] [--leaf NAME] [--expect FEATURES]
  *
  * --leaf takes a row of `checks` below, or one with its type (qk, qk_i8). --expect fails unless exactly these CPU
- * features are seen ("none" for none of them), so that a run under an emulated CPU shows that it is one. --unguarded
- * lets leaves read past their inputs, for an emulator that does so itself. */
+ * features are seen ("none" for none of them), so that a run under an emulated CPU shows that it is one. */
 #include "check.h"
 #include "cpu/isa.h"
 #include "stored.h"
@@ -37,7 +36,6 @@ static struct {
     int passed, failed;
 } total;
 static char running[64];
-bool unguarded;
 
 void expect(struct suite *suite, bool ok, const char *format, ...)
 {
@@ -106,7 +104,7 @@ static void check_resolve(void)
 
 static int usage(void)
 {
-    puts("usage: leaf_check [--quick] [--leaf NAME] [--unguarded] [--expect FEATURES]");
+    puts("usage: leaf_check [--quick] [--leaf NAME] [--expect FEATURES]");
     return 2;
 }
 
@@ -117,8 +115,6 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick"))
             quick = true;
-        else if (!strcmp(argv[i], "--unguarded"))
-            unguarded = true;
         else if (!strcmp(argv[i], "--leaf") && i + 1 < argc)
             only = argv[++i];
         else if (!strcmp(argv[i], "--expect") && i + 1 < argc)
