@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const struct impl cpu_kv_append, cpu_gqa_flash, cpu_gqa_naive, cpu_fp8_gemv, cpu_fp8_gemm, cpu_quantize,
     cpu_dequantize;
@@ -59,6 +60,7 @@ static void cpu_device_info(void *opaque, int index, tdm_device_info *info)
     (void)index;
     const struct cpu_state *state = opaque;
     info->threads = state->services->threads;
+    info->memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     snprintf(info->name, sizeof info->name, "%s", state->machine.name);
     cpu_feature_names(state->machine.features, info->features, sizeof info->features);
     for (int i = 0; i < 3; i++)
