@@ -13,7 +13,7 @@ find_program(CLANG_EXECUTABLE clang)
 find_program(GCC_EXECUTABLE gcc)
 set(compilers ${GCC_EXECUTABLE} ${CLANG_EXECUTABLE})
 list(FILTER compilers EXCLUDE REGEX NOTFOUND)
-tandem_check(header package 60 "${here}/install/header.sh" "${PROJECT_SOURCE_DIR}/include" ${compilers})
+tandem_check(header package 60 "${here}/install/header.sh" "${PROJECT_SOURCE_DIR}" ${compilers})
 # One kind is built here already, the other is built by its test.
 set(shared_build $<$<BOOL:${BUILD_SHARED_LIBS}>:${PROJECT_BINARY_DIR}>)
 set(static_build $<$<NOT:$<BOOL:${BUILD_SHARED_LIBS}>>:${PROJECT_BINARY_DIR}>)
