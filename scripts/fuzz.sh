@@ -15,7 +15,7 @@ for target in $targets; do
     name=$(basename "$target")
     say "Fuzzing: $name for $share s"
     mkdir -p "build/fuzz/corpus/$name"
-    "$target" -max_total_time=$share -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+    "$target" -max_total_time=$share -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -print_final_stats=1 \
         -artifact_prefix=build/fuzz/found/ "build/fuzz/corpus/$name"
 done
 say "Fuzzed for $seconds s: $(echo $targets | sed 's|build/fuzz/tests/||g')"
