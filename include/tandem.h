@@ -197,20 +197,23 @@ typedef enum tdm_dtype {
     TDM_F8E4M3, /* OCP "fn" variant: no infinity, 0x7f and 0xff are NaN, largest 448  */
     TDM_E8M0,   /* scales only: 2^(byte - 127), 0xff is NaN                           */
     TDM_I8,     /* -128..127                                                          */
-    TDM_I4      /* two per byte, even index in the low nibble, value = nibble - 8; rows start on a byte,
+    TDM_I4,     /* two per byte, even index in the low nibble, value = nibble - 8; rows start on a byte,
                  * and an odd row's last high nibble holds 0 (nibble 8) */
+    TDM_BOOL,   /* masks only: a byte, 0 for false                                    */
+    TDM_BITS    /* masks only: eight per byte, lowest bit first; rows start on a byte */
 } tdm_dtype;
 
 /* value = scale * stored; the shape of the dense scales follows from the tensor. A tensor of rank r < 4
  * reads as rank 4 with leading dimensions of 1: [batch, heads, rows, channels]. A scale of 0 stores 0
- * and reads 0. Dynamic scales are absmax / 127 (i8) or absmax / 7 (i4) of what they cover, and 0 where the
- * reciprocal of that would overflow (magnitudes below about 4e-37). */
+ * and reads 0. Dynamic scales are absmax / 127 (i8), absmax / 7 (i4) or absmax / 448 (f8e4m3) of what they
+ * cover, and 0 where the reciprocal of that would overflow (magnitudes below about 4e-37). */
 typedef enum tdm_scaling {
     TDM_UNSCALED = 0,
     TDM_PER_TENSOR,  /* [1]                                                  static: given      */
     TDM_PER_CHANNEL, /* [heads, channels]                                    static: given      */
     TDM_PER_TOKEN,   /* [batch, heads, rows]                                 dynamic: written   */
-    TDM_PER_BLOCK    /* [ceil(rows / block[0]), ceil(channels / block[1])]   of a weight matrix */
+    TDM_PER_BLOCK,   /* [ceil(rows / block[0]), ceil(channels / block[1])]   of a weight matrix */
+    TDM_PER_GROUP    /* [batch, heads, rows, ceil(channels / block[1])]      dynamic: written   */
 } tdm_scaling;
 
 /* The description of a tensor; it holds no data. */
@@ -223,25 +226,63 @@ typedef struct tdm_tensor {
     int64_t stride[4]; /* bytes between neighbours of each dimension; 0: dense, the least that clears the
                             * dimensions inside. The last must be 0 or the element's size; i4 tensors count
                             * the bytes of packed pairs                                                  */
-    int64_t block[2];  /* PER_BLOCK: rows and channels that share a scale, each >= 1                  */
+    int64_t block[2];  /* PER_BLOCK: rows and channels that share a scale, each >= 1; PER_GROUP: 1 and
+                            * the channels of a group, a multiple of 16; else 0                          */
     int64_t spare[4];
 } tdm_tensor;
 
 /* A key/value cache: what append writes and gqa reads, described once.
  *
- * k   [batch, kv_heads, capacity, head_dim]    f32, f16, bf16 (UNSCALED), i8 or i4 (PER_TENSOR,
- * v   [batch, kv_heads, capacity, v_head_dim]  PER_CHANNEL, PER_TOKEN); the two may differ in type */
+ *   stored row = rotate(key - k_offset) / scale    of keys after RMSNorm and rotary; values have no offset
+ *
+ * rotate is the orthonormal Walsh-Hadamard transform of each block of the row's channels, a block being the
+ * largest power of two that divides their number. It spreads a large channel over its block, and gqa rotates q
+ * alike and its output back, so that results differ by rounding only. k_offset, a typical key, shifts all
+ * scores of a query by q . k_offset; gqa adds that wherever it is not cancelled by the softmax. Both make INT4
+ * keys usable (docs/quality.md).
+ *
+ * A ring keeps the first ring_sinks positions for ever and the newest of the others: position p lies in row p
+ * where p < ring_sinks, else in row ring_sinks + (p - ring_sinks) % (capacity - ring_sinks). Appending evicts
+ * what lay there. Lengths and positions stay absolute and may exceed the capacity. gqa then needs a window:
+ * window_left + q_len <= capacity - ring_sinks as soon as kv_len exceeds the capacity. Taking back the newest n
+ * positions is exact while n <= capacity - ring_sinks - window_left - (the next q_len). */
 typedef struct tdm_kv_cache {
-    tdm_tensor k, v;
-    int64_t spare[8];
+    tdm_tensor k; /* [batch, kv_heads, capacity, head_dim]    f32, f16, bf16 (UNSCALED), f8e4m3 (UNSCALED too),  */
+    tdm_tensor v; /* [batch, kv_heads, capacity, v_head_dim]  i8 or i4 (PER_TENSOR, PER_CHANNEL, PER_TOKEN,
+                   * PER_GROUP). The two may differ in all but the first three dimensions; channels 1..1024 */
+    int32_t rotate_k, rotate_v; /* 1: rows are stored rotated                   */
+    int32_t has_k_offset;       /* 1: k_offset is given and subtracted          */
+    int32_t ring;               /* 1: a ring of `capacity` rows                 */
+    int32_t ring_sinks;         /* positions a ring never evicts: 0..capacity-1 */
+    int32_t spare[11];
 } tdm_kv_cache;
 
 /* The memory of one cache. Scales are f32 and dense; NULL where the tensor is UNSCALED. */
 typedef struct tdm_kv_data {
     void *k, *v;
     float *k_scale, *v_scale;
-    void *spare[4];
+    const float *k_offset; /* [kv_heads, head_dim] finite; NULL exactly when has_k_offset is 0 */
+    void *spare[3];
 } tdm_kv_data;
+
+/* RMSNorm of each head's row: y = x / sqrt(mean of x^2 + epsilon) * weight. */
+typedef struct tdm_norm {
+    tdm_dtype dtype; /* of the weight [head_dim]: f32, f16 or bf16; 0: no norm */
+    float epsilon;   /* >= 0, finite                                           */
+} tdm_norm;
+
+/* Rotary position embedding of the first `dim` channels; position p reads row p of the tables.
+ *
+ *   y[a] = x[a] * cos[i] - x[b] * sin[i],  y[b] = x[b] * cos[i] + x[a] * sin[i],  0 <= i < dim / 2
+ *   a = i, b = i + dim / 2 (half-split), or a = 2 i, b = 2 i + 1 (interleaved)
+ *
+ * cos and sin are [positions, dim / 2], dense. Su et al., RoFormer, 2021. */
+typedef struct tdm_rotary {
+    tdm_dtype dtype;   /* of cos and sin: f32, f16 or bf16; 0: no rotary */
+    int32_t dim;       /* even, 2..head_dim                              */
+    int32_t positions; /* rows of the tables, 1 or more                  */
+    int32_t interleaved;
+} tdm_rotary;
 
 /* ---- Ops: what they share --------------------------------------------------------- */
 
@@ -277,26 +318,39 @@ TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm
 
 /* ---- kv_append ------------------------------------------------------------------------ */
 
-/* Append tokens to a cache, quantizing on the way in.
+/* Append tokens to a cache: norm, rotary, offset, rotation and quantization in one pass.
  *
- *   cache[b, h, pos[b] + i, :] = store(k[b, h, i, :] / scale), i in [0, new_len[b])
- *   store: round half to even, clamp to [-128, 127] or [-8, 7]; f16 and bf16 round to nearest even
+ *   cache[b, h, pos[b] + i, :] = store(rotate(rope(norm(k[b, h, i, :])) - k_offset) / scale), i in [0, new_len[b])
+ *   store: round half to even, clamp to [-128, 127], [-8, 7] or +-448; f16 and bf16 round to nearest even
  *
- * i8 multiplies by 1 / scale, i4 divides (as ONNX Runtime's GroupQueryAttention does). A NaN is stored as 0
- * under a static scale; under PER_TOKEN a row that holds a NaN or an infinity gets the scale NaN and so
- * reads back as NaN. */
+ * Each step is rounded to f32, so the bytes are determined (docs/numerics.md). i8 multiplies by 1 / scale, the
+ * others divide (i8 and i4 as ONNX Runtime's GroupQueryAttention does). A NaN is stored as 0 under a static i8 or
+ * i4 scale; a dynamic scale that covers a NaN or an infinity is NaN, and so reads back as NaN.
+ *
+ * With `past` the sequence's first pos[b] rows are copied from another cache first, byte for byte, so that a host
+ * whose past and present are two buffers pays one copy; without it the rows are expected in place.
+ * A packed projection [batch, tokens, (q_heads + 2 kv_heads) * head_dim] is three strided tensors: k starts
+ * q_heads * head_dim elements in, v another kv_heads * head_dim, and all share the strides. */
 typedef struct tdm_kv_append_desc {
     size_t struct_size;
     tdm_tensor k, v; /* [batch, kv_heads, max_new, head_dim of k and of v]; f32, f16 or bf16 */
     tdm_kv_cache cache;
+    tdm_norm k_norm;
+    tdm_rotary rotary; /* of k */
+    tdm_kv_cache past; /* like cache, its strides and capacity its own, no ring; k.rank 0: none */
 } tdm_kv_append_desc;
 
 typedef struct tdm_kv_append_args {
     size_t struct_size;
     const void *k, *v;
-    tdm_kv_data cache;      /* PER_TOKEN scales of the new rows are written, other scales read          */
-    const int32_t *new_len; /* [batch] tokens of each sequence in k and v: 0..max_new                    */
-    const int32_t *pos;     /* [batch] the row of the first: 0..capacity, pos + new_len <= capacity      */
+    tdm_kv_data cache;        /* dynamic scales of the new rows are written, other scales read              */
+    const int32_t *new_len;   /* [batch] tokens of each sequence in k and v: 0..max_new; in a ring at most
+                             * capacity - ring_sinks                                                       */
+    const int32_t *pos;       /* [batch] the position of the first: 0.., pos + new_len <= capacity but in a ring */
+    const void *k_norm;       /* [head_dim] the norm's weight; NULL exactly without it                      */
+    const void *cos, *sin;    /* the rotary tables; NULL exactly without it                                 */
+    const int32_t *positions; /* [batch, max_new] rotary positions, 0..rotary.positions - 1; NULL: pos + i  */
+    tdm_kv_data past;         /* read only; its static scales and k_offset are not looked at; zero without */
 } tdm_kv_append_args;
 
 TDM_API tdm_status tdm_kv_append_create(tdm_ctx *ctx, tdm_device device, const tdm_kv_append_desc *desc, tdm_op **op);
@@ -305,17 +359,32 @@ TDM_API tdm_status tdm_kv_append_run(const tdm_op *op, tdm_workspace *workspace,
 
 /* ---- gqa -------------------------------------------------------------------------------- */
 
+/* What `scores` receives. */
+typedef enum tdm_capture {
+    TDM_CAPTURE_NONE = 0,
+    TDM_CAPTURE_SCORES,       /* what enters the softmax; -infinity where a key is not visible */
+    TDM_CAPTURE_PROBABILITIES /* what leaves it; 0 where a key is not visible                  */
+} tdm_capture;
+
 /* Grouped-query attention over a cache; query head h reads kv head h / (q_heads / kv_heads).
  *
- *   s[j] = scale * q . k[j]
- *   p    = softmax of s over the visible keys
- *   out  = sum over visible j of p[j] * v[j];   lse = natural log of the sum of exp(s[j])
+ *   q' = rope(norm(q)) * scale
+ *   s[j] = cap(q' . key[j]) + bias[b, h, i, j] - slope[h] * |position - j|,   cap(x) = softcap * tanh(x / softcap)
+ *   p[j] = exp(s[j]) / (sum of exp(s) over the visible keys + exp(sink[h]))
+ *   out  = sum over visible j of p[j] * value[j];   lse = natural log of that denominator
  *
- * Query i of q_len[b] sits at position kv_len[b] - q_len[b] + i (kv_len counts this call's tokens). Key j is
- * visible when 0 <= j < kv_len[b] and position - window_left <= j <= position + window_right; -1 stands for
- * unlimited, and causal is window_right = 0. A row that sees no key gives 0 and lse = -infinity. Rows from
- * q_len[b] on are not written. A NaN in a slot that a row does not see never reaches that row.
- * Online softmax after Milakov and Gimelshein, 2018. Error bound: docs/numerics.md. */
+ * Terms whose desc field is absent are left out. Query i of q_len[b] sits at position kv_len[b] - q_len[b] + i
+ * (kv_len counts this call's tokens). Key j is visible when
+ *   - 0 <= j < kv_len[b] and position - window_left <= j <= position + window_right, where -1 stands for
+ *     unlimited and causal is window_right = 0; or j < sink_tokens and j <= position + window_right;
+ *   - mask[b, h, i, j] is true, and bias[b, h, i, j] is not -infinity.
+ * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set; a node's
+ * position, and the key's for the slope and window, is kv_len - q_len - 1 + the number of bits set in its own row.
+ *
+ * A row that sees no key gives 0 and lse = -infinity (with a sink: the sink). Rows from q_len[b] on are not
+ * written. A NaN that a row does not see never reaches that row. Softmax follows the online method of Milakov and
+ * Gimelshein, 2018. Error bound: docs/numerics.md. New tokens are seen only through the cache: append first. A
+ * call without an append shares another layer's keys. */
 typedef struct tdm_gqa_desc {
     size_t struct_size;
     tdm_tensor q;   /* [batch, q_heads, max_q, head_dim]    f32, f16 or bf16; q_heads % kv_heads == 0 */
@@ -324,6 +393,19 @@ typedef struct tdm_gqa_desc {
     float scale;          /* 0: 1 / sqrt(head_dim); finite                       */
     int32_t window_left;  /* keys before a query's own position it sees; -1: all */
     int32_t window_right; /* keys after it; 0: causal; -1: all                   */
+    int32_t sink_tokens;  /* first positions that stay visible outside the window; in a ring <= ring_sinks */
+    tdm_norm q_norm;
+    tdm_rotary rotary;      /* of q                                                        */
+    float softcap;          /* 0: none; positive and finite                                */
+    int32_t has_head_sink;  /* 1: args.head_sink joins the denominator                    */
+    int32_t smooth_softmax; /* 1: the sink is 0 for every head; not with has_head_sink    */
+    int32_t has_alibi;      /* 1: args.alibi holds the slopes                             */
+    int32_t has_tree;       /* 1: args.tree replaces the windows among the new tokens; max_q <= 64 */
+    tdm_tensor bias;        /* [batch or 1, q_heads or 1, max_q or 1, keys] f32, f16 or bf16; rank 0: none */
+    tdm_tensor mask;        /* the same shapes, bool or bits                                  */
+    tdm_tensor scores;      /* [batch, q_heads, max_q, keys] f32, f16 or bf16, columns from kv_len on are
+                             * written as not visible; rank 0 exactly without a capture       */
+    tdm_capture capture;
 } tdm_gqa_desc;
 
 /* Zero the desc and set the windows to causal (-1, 0). */
@@ -334,13 +416,111 @@ typedef struct tdm_gqa_args {
     const void *q;
     tdm_kv_data cache;     /* read only                               */
     const int32_t *q_len;  /* [batch] 0..max_q; host memory            */
-    const int32_t *kv_len; /* [batch] 0..capacity; host memory         */
+    const int32_t *kv_len; /* [batch] 0..capacity, in a ring any; at most the keys of bias, mask and scores */
     void *out;
-    float *lse; /* [batch, q_heads, max_q] dense, or NULL  */
+    float *lse;               /* [batch, q_heads, max_q] dense, or NULL                                 */
+    const void *q_norm;       /* [head_dim] the norm's weight; NULL exactly without it                 */
+    const void *cos, *sin;    /* the rotary tables; NULL exactly without it                            */
+    const int32_t *positions; /* [batch, max_q] rotary positions; NULL: each query's own (negative: BAD_ARG) */
+    const void *bias, *mask;
+    const float *head_sink; /* [q_heads] logits            */
+    const float *alibi;     /* [q_heads] slopes            */
+    const uint64_t *tree;   /* [batch, max_q], host memory */
+    void *scores;
 } tdm_gqa_args;
 
 TDM_API tdm_status tdm_gqa_create(tdm_ctx *ctx, tdm_device device, const tdm_gqa_desc *desc, tdm_op **op);
 TDM_API tdm_status tdm_gqa_run(const tdm_op *op, tdm_workspace *workspace, void *stream, const tdm_gqa_args *args);
+
+/* ---- merge_states ---------------------------------------------------------------------- */
+
+/* Merge attention over disjoint ranges of keys.
+ *
+ *   lse = ln(sum over parts of exp(part_lse)),   out = sum over parts of exp(part_lse - lse) * part
+ *
+ * A part that saw no key (lse -infinity) does not count, whatever it holds; with none left out is 0 and lse
+ * -infinity. A sink is part of the lse that gqa gives: let exactly one of the parts have it. out and lse may be
+ * those of a part. Parts merge in order. Method: FlashDecoding, Dao et al., 2023. */
+typedef struct tdm_merge_states_desc {
+    size_t struct_size;
+    tdm_tensor part;   /* [batch, heads, tokens, channels] f32, f16 or bf16: every part */
+    tdm_tensor out;    /* the same dims                    f32, f16 or bf16             */
+    int32_t max_parts; /* 1..1024                                                       */
+} tdm_merge_states_desc;
+
+typedef struct tdm_merge_states_args {
+    size_t struct_size;
+    const void *const *part;      /* [parts] */
+    const float *const *part_lse; /* [parts] of [batch, heads, tokens] dense */
+    int32_t parts;                /* 0..max_parts */
+    void *out;
+    float *lse; /* [batch, heads, tokens] dense, or NULL */
+} tdm_merge_states_args;
+
+TDM_API tdm_status tdm_merge_states_create(tdm_ctx *ctx, tdm_device device, const tdm_merge_states_desc *desc,
+                                           tdm_op **op);
+TDM_API tdm_status tdm_merge_states_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
+                                        const tdm_merge_states_args *args);
+
+/* ---- kv_shift ---------------------------------------------------------------------------- */
+
+/* Drop the oldest tokens of a cache behind its first `sinks`, and turn the keys that move to their new positions.
+ *
+ *   row r of [sinks, len - drop) becomes row r + drop, its key turned by rotary through -drop positions
+ *
+ * Rows below sinks stay. Values move byte for byte, keys too without rotary; with it they are widened to f32, taken
+ * out of their rotation and offset, turned by row `drop` of the tables (which must hold plain cosines and sines),
+ * and stored by kv_append's rules, so that a quantized key is rounded once more and gets a new dynamic scale. In
+ * place; rows from len - drop on are left as they are. Not for rings, which need none. */
+typedef struct tdm_kv_shift_desc {
+    size_t struct_size;
+    tdm_kv_cache cache;
+    tdm_rotary rotary; /* with which the keys were appended */
+    int32_t sinks;     /* 0..capacity                       */
+} tdm_kv_shift_desc;
+
+typedef struct tdm_kv_shift_args {
+    size_t struct_size;
+    tdm_kv_data cache;
+    const int32_t *len;    /* [batch] rows in use: 0..capacity                                    */
+    const int32_t *drop;   /* [batch] 0 or 1..len - sinks, below rotary.positions; 0 does nothing */
+    const void *cos, *sin; /* the rotary tables; NULL exactly without rotary                      */
+} tdm_kv_shift_args;
+
+TDM_API tdm_status tdm_kv_shift_create(tdm_ctx *ctx, tdm_device device, const tdm_kv_shift_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_kv_shift_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
+                                    const tdm_kv_shift_args *args);
+
+/* ---- qk and sv: the two products of attention, for hosts that build their own -------------- */
+
+/* Multiply rows of queries by stored keys, or rows of probabilities by stored values.
+ *
+ *   qk: out[b, h, i, j] = alpha * sum over c of a[b, h, i, c] * x[b, h / group, j, c]
+ *   sv: out[b, h, i, c] = (accumulate ? out[b, h, i, c] : 0) + sum over j of a[b, h, i, j] * x[b, h / group, j, c]
+ *
+ * x is a cache tensor of any type and scaling, read through its scales; sums are f32, rounded once. No columns (or
+ * no keys) make a sum of 0. Error bound: docs/numerics.md. */
+typedef struct tdm_product_desc {
+    size_t struct_size;
+    tdm_tensor a;   /* qk: [batch, q_heads, max_rows, channels], sv: [batch, q_heads, max_rows, max_keys] */
+    tdm_tensor x;   /* [batch, kv_heads, max_keys, channels]     any cache type                           */
+    tdm_tensor out; /* qk: [batch, q_heads, max_rows, max_keys], sv: [batch, q_heads, max_rows, channels] */
+} tdm_product_desc; /* a and out are f32, f16 or bf16 each                                              */
+
+typedef struct tdm_product_args {
+    size_t struct_size;
+    const void *a, *x;
+    const float *x_scale; /* of x, dense; NULL exactly when it is UNSCALED */
+    void *out;
+    int64_t rows, keys; /* 0..max_rows, 0..max_keys                      */
+    float alpha;        /* qk: the factor, finite; sv: not looked at     */
+    int32_t accumulate; /* sv: 0 or 1; qk: 0                             */
+} tdm_product_args;
+
+TDM_API tdm_status tdm_qk_create(tdm_ctx *ctx, tdm_device device, const tdm_product_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_qk_run(const tdm_op *op, tdm_workspace *workspace, void *stream, const tdm_product_args *args);
+TDM_API tdm_status tdm_sv_create(tdm_ctx *ctx, tdm_device device, const tdm_product_desc *desc, tdm_op **op);
+TDM_API tdm_status tdm_sv_run(const tdm_op *op, tdm_workspace *workspace, void *stream, const tdm_product_args *args);
 
 /* ---- fp8_matmul ---------------------------------------------------------------------------- */
 
@@ -381,7 +561,7 @@ TDM_API tdm_status tdm_fp8_matmul_run(const tdm_op *op, tdm_workspace *workspace
 /* Convert a tensor to or from a cache type, by the rules of kv_append.
  *
  * One of src and dst is f32, f16 or bf16, UNSCALED: dst of dequantize, src of quantize. The other is any
- * cache type with any cache scaling. Both have the same rank and dims. */
+ * cache type with any cache scaling. Both have the same rank and dims. f8e4m3 may be UNSCALED on its side. */
 typedef struct tdm_convert_desc {
     size_t struct_size;
     tdm_tensor src, dst;
@@ -391,8 +571,8 @@ typedef struct tdm_convert_args {
     size_t struct_size;
     const void *src;
     void *dst;
-    float *scale; /* dense, f32, shaped by the quantized tensor; written by quantize under PER_TOKEN, else
-                   * read; NULL exactly when that tensor is UNSCALED */
+    float *scale; /* dense, f32, shaped by the quantized tensor; written by quantize where it is dynamic,
+                   * else read; NULL exactly when that tensor is UNSCALED */
 } tdm_convert_args;
 
 TDM_API tdm_status tdm_quantize_create(tdm_ctx *ctx, tdm_device device, const tdm_convert_desc *desc, tdm_op **op);
