@@ -7,6 +7,7 @@ set(TANDEM_SOURCES
     common/error.c
     common/fp8_matmul.c
     common/gqa.c
+    common/gqa_traffic.c
     common/inspect.c
     common/kv_append.c
     common/log.c
@@ -14,6 +15,7 @@ set(TANDEM_SOURCES
     common/ops.c
     common/pool.c
     common/quantize.c
+    common/rotary.c
     common/sized.c
     common/tensor.c
     common/workspace.c

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#define BACKEND_ABI 1   /* changes with any struct of this header           */
+#define BACKEND_ABI 2   /* changes with any struct of this header           */
 #define REASON_SIZE 256 /* bytes of a "why not" text                        */
 #define MAX_IMPLS 16    /* rows of one op in one backend                    */
 

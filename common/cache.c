@@ -1,52 +1,89 @@
-/* What kv_append and gqa both ask of a cache. */
+/* What the ops ask of a cache. */
 #include "error.h"
 #include "op_rows.h"
 #include "tensor.h"
 
-enum { MAX_HEAD_DIM = 1 << 16 };
+#include <stdio.h>
+
+enum { MAX_HEAD_DIM = 1024 };
 
 static const struct tensor_rule cache_rule = {4, 4, 4, CACHE_DTYPES, CACHE_SCALINGS, false};
 
-tdm_status cache_settle(tdm_kv_cache *cache)
+/* "cache" and "k" make "cache.k". */
+struct field {
+    char text[32];
+};
+static struct field part(const char *name, const char *member)
 {
-    for (int i = 0; i < 8; i++)
-        if (cache->spare[i])
-            return fail(TDM_BAD_ARG, "cache.spare[%d]: got %lld, want 0", i, (long long)cache->spare[i]);
-    tdm_status status = tensor_settle("cache.k", &cache->k, &cache_rule);
-    if (status || (status = tensor_settle("cache.v", &cache->v, &cache_rule)))
-        return status;
-    for (int i = 0; i < 3; i++) {
-        if ((status = dims_match("cache.v", &cache->v, i, "cache.k", &cache->k, i)))
-            return status;
-        if (cache->k.dim[i] > INT32_MAX)
-            return fail(TDM_BAD_ARG, "cache.k.dim[%d]: got %lld, want at most %d", i, (long long)cache->k.dim[i],
-                        INT32_MAX);
-    }
-    if (cache->k.dim[3] > MAX_HEAD_DIM)
-        return fail(TDM_BAD_ARG, "cache.k.dim[3]: got %lld, want at most %d", (long long)cache->k.dim[3], MAX_HEAD_DIM);
-    if (cache->v.dim[3] > MAX_HEAD_DIM)
-        return fail(TDM_BAD_ARG, "cache.v.dim[3]: got %lld, want at most %d", (long long)cache->v.dim[3], MAX_HEAD_DIM);
+    struct field field;
+    snprintf(field.text, sizeof field.text, "%s.%s", name, member);
+    return field;
+}
+
+static tdm_status settle_half(const char *field, tdm_tensor *half)
+{
+    tdm_status status = tensor_settle(field, half, &cache_rule);
+    if (!status && half->dim[3] > MAX_HEAD_DIM)
+        status =
+            fail(TDM_BAD_ARG, "%s.dim[3]: got %lld, want at most %d", field, (long long)half->dim[3], MAX_HEAD_DIM);
+    return status;
+}
+
+static tdm_status check_ring(const char *name, const tdm_kv_cache *cache)
+{
+    int64_t most = cache->ring ? cache->k.dim[2] - 1 : 0;
+    if (cache->ring_sinks < 0 || cache->ring_sinks > most)
+        return fail(TDM_BAD_ARG, "%s.ring_sinks: got %d, want 0 to %lld%s", name, cache->ring_sinks, (long long)most,
+                    cache->ring ? "" : " without a ring");
     return TDM_OK;
 }
 
-tdm_status cache_check(const tdm_kv_cache *cache, const tdm_kv_data *data)
+tdm_status cache_settle(const char *name, tdm_kv_cache *cache)
 {
-    for (int i = 0; i < 4; i++)
+    struct field k = part(name, "k"), v = part(name, "v");
+    for (size_t i = 0; i < sizeof cache->spare / sizeof *cache->spare; i++)
+        if (cache->spare[i])
+            return fail(TDM_BAD_ARG, "%s.spare[%zu]: got %d, want 0", name, i, cache->spare[i]);
+    tdm_status status = settle_half(k.text, &cache->k);
+    if (status || (status = settle_half(v.text, &cache->v)) ||
+        (status = flag_check(part(name, "rotate_k").text, cache->rotate_k)) ||
+        (status = flag_check(part(name, "rotate_v").text, cache->rotate_v)) ||
+        (status = flag_check(part(name, "has_k_offset").text, cache->has_k_offset)) ||
+        (status = flag_check(part(name, "ring").text, cache->ring)))
+        return status;
+    for (int i = 0; i < 3; i++) {
+        if ((status = dims_match(v.text, &cache->v, i, k.text, &cache->k, i)))
+            return status;
+        if (cache->k.dim[i] > INT32_MAX)
+            return fail(TDM_BAD_ARG, "%s.dim[%d]: got %lld, want at most %d", k.text, i, (long long)cache->k.dim[i],
+                        INT32_MAX);
+    }
+    return check_ring(name, cache);
+}
+
+tdm_status cache_check(const char *name, const tdm_kv_cache *cache, const tdm_kv_data *data)
+{
+    for (size_t i = 0; i < sizeof data->spare / sizeof *data->spare; i++)
         if (data->spare[i])
-            return fail(TDM_BAD_ARG, "cache.spare[%d]: got a pointer, want NULL", i);
-    tdm_status status = check_data("cache.k", data->k, cache->k.dtype);
-    if (status || (status = check_data("cache.v", data->v, cache->v.dtype)))
+            return fail(TDM_BAD_ARG, "%s.spare[%zu]: got a pointer, want NULL", name, i);
+    tdm_status status = check_data(part(name, "k").text, data->k, cache->k.dtype);
+    if (status || (status = check_data(part(name, "v").text, data->v, cache->v.dtype)) ||
+        (status = check_scales(part(name, "k_scale").text, data->k_scale, &cache->k)) ||
+        (status = check_scales(part(name, "v_scale").text, data->v_scale, &cache->v)))
         return status;
-    if ((status = check_scales("cache.k_scale", data->k_scale, &cache->k)))
-        return status;
-    return check_scales("cache.v_scale", data->v_scale, &cache->v);
+    return optional_check(part(name, "k_offset").text, data->k_offset, cache->has_k_offset, TDM_F32);
+}
+
+/* Bytes of one row with its own scales. */
+static int64_t stored_bytes(const tdm_tensor *half)
+{
+    int64_t scales = half->scaling == TDM_PER_TOKEN   ? 1
+                     : half->scaling == TDM_PER_GROUP ? (half->dim[3] + half->block[1] - 1) / half->block[1]
+                                                      : 0;
+    return row_bytes(half->dtype, half->dim[3]) + scales * (int64_t)sizeof(float);
 }
 
 uint64_t cache_traffic(const tdm_kv_cache *cache, int64_t rows)
 {
-    const tdm_tensor *halves[] = {&cache->k, &cache->v};
-    int64_t bytes = 0;
-    for (int i = 0; i < 2; i++)
-        bytes += row_bytes(halves[i]->dtype, halves[i]->dim[3]) + (halves[i]->scaling == TDM_PER_TOKEN ? 4 : 0);
-    return (uint64_t)(bytes * rows * cache->k.dim[1]);
+    return (uint64_t)((stored_bytes(&cache->k) + stored_bytes(&cache->v)) * rows * cache->k.dim[1]);
 }

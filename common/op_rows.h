@@ -46,10 +46,22 @@ void kv_append_traffic(const union op_desc *, const union op_args *, struct traf
     fp8_matmul_traffic(const union op_desc *, const union op_args *, struct traffic *),
     convert_traffic(const union op_desc *, const union op_args *, struct traffic *);
 
-/* Both halves of a cache against each other; used by kv_append and gqa. */
-tdm_status cache_settle(tdm_kv_cache *cache);
-tdm_status cache_check(const tdm_kv_cache *cache, const tdm_kv_data *data);
+/* What several ops ask of a cache; name stands for it in messages. */
+tdm_status cache_settle(const char *name, tdm_kv_cache *cache);
+tdm_status cache_check(const char *name, const tdm_kv_cache *cache, const tdm_kv_data *data);
 /* Bytes of `rows` cache rows over all kv heads, scales included. */
 uint64_t cache_traffic(const tdm_kv_cache *cache, int64_t rows);
+
+/* What several ops ask of a norm and of rotary tables. */
+tdm_status norm_settle(const char *field, const tdm_norm *norm);
+tdm_status rotary_settle(const tdm_rotary *rotary, int64_t head_dim);
+tdm_status rotary_check(const tdm_rotary *rotary, const void *cos, const void *sin, const int32_t *positions);
+/* positions[index], or `otherwise` without positions, must be a row of the tables. */
+tdm_status position_check(const tdm_rotary *rotary, const int32_t *positions, int64_t index, int64_t otherwise);
+
+/* A field that is 0 or 1. */
+tdm_status flag_check(const char *field, int32_t flag);
+/* A pointer that is there exactly when the desc wants it. */
+tdm_status optional_check(const char *field, const void *data, bool wanted, tdm_dtype dtype);
 
 #endif

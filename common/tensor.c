@@ -8,10 +8,11 @@ static const struct {
     const char *name;
     int bits;
 } dtypes[] = {
-    [TDM_F32] = {"f32", 32},  [TDM_F16] = {"f16", 16}, [TDM_BF16] = {"bf16", 16}, [TDM_F8E4M3] = {"f8e4m3", 8},
-    [TDM_E8M0] = {"e8m0", 8}, [TDM_I8] = {"i8", 8},    [TDM_I4] = {"i4", 4},
+    [TDM_F32] = {"f32", 32},      [TDM_F16] = {"f16", 16},  [TDM_BF16] = {"bf16", 16},
+    [TDM_F8E4M3] = {"f8e4m3", 8}, [TDM_E8M0] = {"e8m0", 8}, [TDM_I8] = {"i8", 8},
+    [TDM_I4] = {"i4", 4},         [TDM_BOOL] = {"bool", 8}, [TDM_BITS] = {"bits", 1},
 };
-static const char *const scalings[] = {"UNSCALED", "PER_TENSOR", "PER_CHANNEL", "PER_TOKEN", "PER_BLOCK"};
+static const char *const scalings[] = {"UNSCALED", "PER_TENSOR", "PER_CHANNEL", "PER_TOKEN", "PER_BLOCK", "PER_GROUP"};
 
 enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes, SCALING_COUNT = sizeof scalings / sizeof *scalings };
 
@@ -27,7 +28,8 @@ const char *dtype_name(tdm_dtype dtype)
 
 int64_t row_bytes(tdm_dtype dtype, int64_t n)
 {
-    return dtype == TDM_I4 ? n / 2 + n % 2 : n * (dtypes[dtype].bits / 8);
+    int per_byte = 8 / dtypes[dtype].bits;
+    return per_byte > 1 ? n / per_byte + (n % per_byte != 0) : n * (dtypes[dtype].bits / 8);
 }
 
 int64_t element_alignment(tdm_dtype dtype)
@@ -48,6 +50,24 @@ static const char *accepted(char *text, size_t size, unsigned mask, bool of_dtyp
     return text;
 }
 
+static tdm_status check_block(const char *field, const tdm_tensor *t)
+{
+    enum { GROUP_STEP = 16 };
+    for (int i = 0; i < 2; i++) {
+        long long block = t->block[i];
+        if (t->scaling == TDM_PER_BLOCK && block < 1)
+            return fail(TDM_BAD_ARG, "%s.block[%d]: got %lld, want 1 or more", field, i, block);
+        if (t->scaling == TDM_PER_GROUP && i == 0 && block != 1)
+            return fail(TDM_BAD_ARG, "%s.block[0]: got %lld with PER_GROUP, want 1", field, block);
+        if (t->scaling == TDM_PER_GROUP && i == 1 && (block < GROUP_STEP || block % GROUP_STEP))
+            return fail(TDM_BAD_ARG, "%s.block[1]: got %lld with PER_GROUP, want a positive multiple of %d", field,
+                        block, GROUP_STEP);
+        if (t->scaling != TDM_PER_BLOCK && t->scaling != TDM_PER_GROUP && block)
+            return fail(TDM_BAD_ARG, "%s.block[%d]: got %lld without PER_BLOCK or PER_GROUP, want 0", field, i, block);
+    }
+    return TDM_OK;
+}
+
 static tdm_status check_types(const char *field, const tdm_tensor *t, const struct tensor_rule *rule)
 {
     char text[128];
@@ -60,14 +80,15 @@ static tdm_status check_types(const char *field, const tdm_tensor *t, const stru
         return fail(TDM_UNSUPPORTED, "%s.dtype: got %s, want one of %s", field, dtype_name(t->dtype),
                     accepted(text, sizeof text, rule->dtypes, true));
 
-    bool is_float = FLOAT_DTYPES >> t->dtype & 1;
-    if (is_float && t->scaling != TDM_UNSCALED)
+    bool takes_none = UNSCALED_DTYPES >> t->dtype & 1;
+    bool may_lack = t->dtype == TDM_F8E4M3 && rule->scalings >> TDM_UNSCALED & 1;
+    if (takes_none && t->scaling != TDM_UNSCALED)
         return fail(TDM_BAD_ARG, "%s.scaling: got %s with %s, want UNSCALED", field, scalings[t->scaling],
                     dtype_name(t->dtype));
-    if (!is_float && t->scaling == TDM_UNSCALED)
+    if (!takes_none && !may_lack && t->scaling == TDM_UNSCALED)
         return fail(TDM_BAD_ARG, "%s.scaling: got UNSCALED with %s, want one of %s", field, dtype_name(t->dtype),
-                    accepted(text, sizeof text, rule->scalings, false));
-    if (!is_float && !(rule->scalings >> t->scaling & 1))
+                    accepted(text, sizeof text, rule->scalings & ~SCALING(TDM_UNSCALED), false));
+    if (!takes_none && !(rule->scalings >> t->scaling & 1))
         return fail(TDM_UNSUPPORTED, "%s.scaling: got %s, want one of %s", field, scalings[t->scaling],
                     accepted(text, sizeof text, rule->scalings, false));
 
@@ -77,14 +98,7 @@ static tdm_status check_types(const char *field, const tdm_tensor *t, const stru
     if (t->scale_dtype != 0 && (!is_dtype(t->scale_dtype) || !(scale_dtypes >> t->scale_dtype & 1)))
         return fail(TDM_BAD_ARG, "%s.scale_dtype: got %s (%d), want one of %s", field, dtype_name(t->scale_dtype),
                     (int)t->scale_dtype, accepted(text, sizeof text, scale_dtypes, true));
-    for (int i = 0; i < 2; i++) {
-        if (t->scaling == TDM_PER_BLOCK && t->block[i] < 1)
-            return fail(TDM_BAD_ARG, "%s.block[%d]: got %lld, want 1 or more", field, i, (long long)t->block[i]);
-        if (t->scaling != TDM_PER_BLOCK && t->block[i])
-            return fail(TDM_BAD_ARG, "%s.block[%d]: got %lld without PER_BLOCK, want 0", field, i,
-                        (long long)t->block[i]);
-    }
-    return TDM_OK;
+    return check_block(field, t);
 }
 
 /* Put leading dimensions of 1 in front. */
@@ -101,7 +115,7 @@ static void raise_rank(tdm_tensor *t, int rank)
 static tdm_status fill_strides(const char *field, tdm_tensor *t)
 {
     int last = t->rank - 1;
-    int64_t element = t->dtype == TDM_I4 ? 1 : dtypes[t->dtype].bits / 8;
+    int64_t element = element_alignment(t->dtype);
     if (t->stride[last] != 0 && t->stride[last] != element)
         return fail(TDM_BAD_ARG, "%s.stride[%d]: got %lld, want 0 or %lld (the innermost is contiguous)", field, last,
                     (long long)t->stride[last], (long long)element);

@@ -9,15 +9,19 @@
 #define DTYPE(x) (1u << (x)) /* sets of tdm_dtype and tdm_scaling are masks */
 #define FLOAT_DTYPES (DTYPE(TDM_F32) | DTYPE(TDM_F16) | DTYPE(TDM_BF16))
 #define SCALING(x) (1u << (x))
-#define CACHE_DTYPES (FLOAT_DTYPES | DTYPE(TDM_I8) | DTYPE(TDM_I4))
-#define CACHE_SCALINGS (SCALING(TDM_PER_TENSOR) | SCALING(TDM_PER_CHANNEL) | SCALING(TDM_PER_TOKEN))
+#define MASK_DTYPES (DTYPE(TDM_BOOL) | DTYPE(TDM_BITS))
+#define UNSCALED_DTYPES (FLOAT_DTYPES | MASK_DTYPES) /* that take no scale */
+#define CACHE_DTYPES (FLOAT_DTYPES | DTYPE(TDM_F8E4M3) | DTYPE(TDM_I8) | DTYPE(TDM_I4))
+#define CACHE_SCALINGS                                                                                     \
+    (SCALING(TDM_UNSCALED) | SCALING(TDM_PER_TENSOR) | SCALING(TDM_PER_CHANNEL) | SCALING(TDM_PER_TOKEN) | \
+     SCALING(TDM_PER_GROUP))
 
 /* What an op takes at one place of its desc. */
 struct tensor_rule {
     int least_rank, most_rank;
     int rank;          /* leading dimensions of 1 are put in front up to here */
     unsigned dtypes;   /* that it takes                                       */
-    unsigned scalings; /* of i8, i4 and f8e4m3; floats are UNSCALED           */
+    unsigned scalings; /* of i8, i4 and f8e4m3; UNSCALED there is for f8e4m3  */
     bool may_be_empty; /* dimensions of 0 allowed                             */
 };
 
@@ -28,6 +32,12 @@ tdm_status tensor_settle(const char *field, tdm_tensor *tensor, const struct ten
 /* The two dims must agree. */
 tdm_status dims_match(const char *field, const tdm_tensor *a, int dim_a, const char *other, const tdm_tensor *b,
                       int dim_b);
+
+/* Whether the scales follow the data: written by whoever stores rows. */
+static inline bool is_dynamic(tdm_scaling scaling)
+{
+    return scaling == TDM_PER_TOKEN || scaling == TDM_PER_GROUP;
+}
 
 /* Bytes of a row of n contiguous elements. */
 int64_t row_bytes(tdm_dtype dtype, int64_t n);

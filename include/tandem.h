@@ -261,7 +261,7 @@ typedef struct tdm_kv_cache {
 typedef struct tdm_kv_data {
     void *k, *v;
     float *k_scale, *v_scale;
-    const float *k_offset; /* [kv_heads, head_dim] finite; NULL exactly when has_k_offset is 0 */
+    const float *k_offset; /* [kv_heads, head_dim]; NULL exactly when has_k_offset is 0 */
     void *spare[3];
 } tdm_kv_data;
 
