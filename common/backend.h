@@ -32,8 +32,10 @@ struct services {
     void (*log)(void *ctx, tdm_log_level level, const char *format, ...);
     /* Set this thread's error text and return status. */
     tdm_status (*fail)(tdm_status status, const char *format, ...);
-    /* Whether TANDEM_SKIP leaves this row out, or it is approximate and TANDEM_ALLOW does not name it. */
+    /* Whether the environment leaves this row out, or it is approximate and nothing lets it in. */
     bool (*left_out)(void *ctx, const char *row, bool approximate, char *reason);
+    /* How many of the leaf rows, best first and ended by NULL, CA_CPU_ISA takes away. */
+    int (*demoted)(void *ctx, const char *const *rows, char *reason);
 };
 
 struct tdm_op {

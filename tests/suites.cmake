@@ -40,7 +40,7 @@ tandem_suites(ops
   SUITES convert fp8_matmul gqa_bits gqa_shapes gqa_types gqa_values kv_append)
 tandem_suites(api
   HELPERS api/world.c
-  SUITES allocator bad_input explain info log memory open plugin pool)
+  SUITES allocator bad_input explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
