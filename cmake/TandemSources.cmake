@@ -11,6 +11,7 @@ set(TANDEM_SOURCES
     common/inspect.c
     common/kv_append.c
     common/log.c
+    common/merge_states.c
     common/op_rows.c
     common/ops.c
     common/pool.c
@@ -29,6 +30,7 @@ set(TANDEM_SOURCES
     cpu/gqa_naive.c
     cpu/gqa_tile.c
     cpu/isa.c
+    cpu/merge_states.c
     cpu/rows.c
     cpu/leaves/leaf_scalar.c)
 
