@@ -21,11 +21,17 @@ static void init_memory(struct memory *m)
     FILL(m->b_scale);
     FILL(m->bias);
     FILL(m->plain);
+    for (int p = 0; p < PARTS; p++) {
+        FILL(m->part[p]);
+        FILL(m->part_lse[p]);
+    }
     memset(m->k, 3, sizeof m->k);
     memset(m->v, 0x9A, sizeof m->v);
     memset(m->b, 0x39, sizeof m->b);
     memset(m->out, 0xEE, sizeof m->out);
     memset(m->lse, 0xEE, sizeof m->lse);
+    memset(m->merged, 0xEE, sizeof m->merged);
+    memset(m->merged_lse, 0xEE, sizeof m->merged_lse);
     memset(m->product, 0xEE, sizeof m->product);
     for (size_t i = 0; i < sizeof m->k_scale / sizeof *m->k_scale; i++)
         m->k_scale[i] = 0.1F;
@@ -57,6 +63,9 @@ static void init_descs(struct world *w)
     w->gqa.q = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, K_DIM);
     w->gqa.out = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, V_DIM);
     w->gqa.cache = cache;
+    w->merge = TDM_INIT(tdm_merge_states_desc);
+    w->merge.part = w->merge.out = w->gqa.out;
+    w->merge.max_parts = PARTS;
     w->fp8 = TDM_INIT(tdm_fp8_matmul_desc);
     w->fp8.a = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {ROWS, K}};
     w->fp8.b = (tdm_tensor){.dtype = TDM_F8E4M3, .rank = 2, .scaling = TDM_PER_BLOCK, .dim = {N, K}, .block = {1, 8}};
@@ -76,9 +85,26 @@ void world_init(struct world *w)
     struct memory *m = &w->memory;
     init_memory(m);
     init_descs(w);
-    tdm_kv_data cache = {m->k, m->v, m->k_scale, m->v_scale, {NULL}};
-    w->append_args = (tdm_kv_append_args){sizeof(tdm_kv_append_args), m->new_k, m->new_v, cache, m->new_len, m->pos};
-    w->gqa_args = (tdm_gqa_args){sizeof(tdm_gqa_args), m->q, cache, m->q_len, m->kv_len, m->out, m->lse};
+    tdm_kv_data cache = {.k = m->k, .v = m->v, .k_scale = m->k_scale, .v_scale = m->v_scale};
+    w->append_args = (tdm_kv_append_args){.struct_size = sizeof(tdm_kv_append_args),
+                                          .k = m->new_k,
+                                          .v = m->new_v,
+                                          .cache = cache,
+                                          .new_len = m->new_len,
+                                          .pos = m->pos};
+    w->gqa_args = (tdm_gqa_args){.struct_size = sizeof(tdm_gqa_args),
+                                 .q = m->q,
+                                 .cache = cache,
+                                 .q_len = m->q_len,
+                                 .kv_len = m->kv_len,
+                                 .out = m->out,
+                                 .lse = m->lse};
+    for (int p = 0; p < PARTS; p++) {
+        w->parts[p] = m->part[p];
+        w->part_lses[p] = m->part_lse[p];
+    }
+    w->merge_args =
+        (tdm_merge_states_args){sizeof(tdm_merge_states_args), w->parts, w->part_lses, PARTS, m->merged, m->merged_lse};
     w->fp8_args = (tdm_fp8_matmul_args){
         sizeof(tdm_fp8_matmul_args), m->a, m->b, m->b_scale, m->bias, &m->a_scale, ROWS, m->product};
     w->quantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->plain, m->packed, m->scale};
@@ -112,13 +138,14 @@ void world_close(struct world *w)
 
 tdm_status world_create(struct world *w, enum each_op op)
 {
-    const void *const descs[] = {&w->append, &w->gqa, &w->fp8, &w->quantize, &w->dequantize};
+    const void *const descs[] = {&w->append, &w->gqa, &w->merge, &w->fp8, &w->quantize, &w->dequantize};
     return each_op_create(op, w->ctx, w->device, descs[op], &w->op);
 }
 
 tdm_status world_make(struct world *w, enum each_op op)
 {
-    const void *const args[] = {&w->append_args, &w->gqa_args, &w->fp8_args, &w->quantize_args, &w->dequantize_args};
+    const void *const args[] = {&w->append_args, &w->gqa_args,      &w->merge_args,
+                                &w->fp8_args,    &w->quantize_args, &w->dequantize_args};
     size_t bytes = 0;
     w->args = args[op];
     tdm_status status = world_create(w, op);
