@@ -25,6 +25,21 @@ static void init_memory(struct memory *m)
         FILL(m->part[p]);
         FILL(m->part_lse[p]);
     }
+    FILL(m->norm);
+    FILL(m->cos);
+    FILL(m->sin);
+    FILL(m->k_offset);
+    FILL(m->bias_plane);
+    FILL(m->head_sink);
+    FILL(m->alibi);
+    memset(m->scores, 0xEE, sizeof m->scores);
+    memset(m->mask_plane, 0x7B, sizeof m->mask_plane);
+    for (int i = 0; i < BATCH * MAX_Q; i++) {
+        m->append_positions[i] = m->gqa_positions[i] = i;
+        m->tree[i] = (2U << i % MAX_Q) - 1;
+    }
+    for (int i = 1; i < BATCH; i++) /* the last sequence has one token less */
+        m->tree[i * MAX_Q + MAX_Q - 1] = 0;
     memset(m->k, 3, sizeof m->k);
     memset(m->v, 0x9A, sizeof m->v);
     memset(m->b, 0x39, sizeof m->b);
@@ -109,6 +124,40 @@ void world_init(struct world *w)
         sizeof(tdm_fp8_matmul_args), m->a, m->b, m->b_scale, m->bias, &m->a_scale, ROWS, m->product};
     w->quantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->plain, m->packed, m->scale};
     w->dequantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->packed, m->back, m->scale};
+}
+
+void world_enrich(struct world *w)
+{
+    struct memory *m = &w->memory;
+    tdm_rotary rotary = {TDM_F32, K_DIM, POSITIONS, 0};
+    tdm_norm norm = {TDM_F32, 1e-6F};
+    tdm_kv_cache *caches[] = {&w->append.cache, &w->gqa.cache};
+    for (int i = 0; i < 2; i++) {
+        caches[i]->rotate_k = caches[i]->rotate_v = caches[i]->has_k_offset = caches[i]->ring = 1;
+        caches[i]->ring_sinks = 1;
+    }
+    w->append.k_norm = w->gqa.q_norm = norm;
+    w->append.rotary = w->gqa.rotary = rotary;
+    w->append_args.cache.k_offset = w->gqa_args.cache.k_offset = m->k_offset;
+    w->append_args.k_norm = w->gqa_args.q_norm = m->norm;
+    w->append_args.cos = w->gqa_args.cos = m->cos;
+    w->append_args.sin = w->gqa_args.sin = m->sin;
+    w->append_args.positions = m->append_positions;
+    w->gqa_args.positions = m->gqa_positions;
+    w->gqa.window_left = 5; /* with MAX_Q more than the ring keeps, once it is full */
+    w->gqa.sink_tokens = 1;
+    w->gqa.softcap = 30;
+    w->gqa.has_head_sink = w->gqa.has_alibi = w->gqa.has_tree = 1;
+    w->gqa.bias = (tdm_tensor){.dtype = TDM_F32, .rank = 4, .dim = {1, Q_HEADS, MAX_Q, KEYS}};
+    w->gqa.mask = (tdm_tensor){.dtype = TDM_BITS, .rank = 4, .dim = {BATCH, 1, 1, KEYS}};
+    w->gqa.scores = (tdm_tensor){.dtype = TDM_F32, .rank = 4, .dim = {BATCH, Q_HEADS, MAX_Q, KEYS}};
+    w->gqa.capture = TDM_CAPTURE_PROBABILITIES;
+    w->gqa_args.bias = m->bias_plane;
+    w->gqa_args.mask = m->mask_plane;
+    w->gqa_args.scores = m->scores;
+    w->gqa_args.head_sink = m->head_sink;
+    w->gqa_args.alibi = m->alibi;
+    w->gqa_args.tree = m->tree;
 }
 
 void world_open(struct world *w, int threads)

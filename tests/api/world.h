@@ -18,7 +18,9 @@ enum {
     N = 10,
     K = 20,
     BLOCKS = 3, /* of 8 along K */
-    PARTS = 2
+    PARTS = 2,
+    POSITIONS = 16, /* rows of the rotary tables          */
+    KEYS = 12       /* columns of the planes of attention */
 };
 
 /* All that ops read and write: one block, to be compared as a whole. */
@@ -34,6 +36,12 @@ struct memory {
     float plain[4 * 6], back[4 * 6], scale[4];
     int8_t packed[4 * 6];
     float part[PARTS][BATCH * Q_HEADS * MAX_Q * V_DIM], part_lse[PARTS][BATCH * Q_HEADS * MAX_Q];
+    float norm[K_DIM], cos[POSITIONS * K_DIM / 2], sin[POSITIONS * K_DIM / 2], k_offset[KV_HEADS * K_DIM];
+    int32_t append_positions[BATCH * MAX_Q], gqa_positions[BATCH * MAX_Q];
+    float bias_plane[Q_HEADS * MAX_Q * KEYS], scores[BATCH * Q_HEADS * MAX_Q * KEYS], head_sink[Q_HEADS],
+        alibi[Q_HEADS];
+    uint8_t mask_plane[BATCH * (KEYS + 7) / 8];
+    uint64_t tree[BATCH * MAX_Q];
     float merged[BATCH * Q_HEADS * MAX_Q * V_DIM], merged_lse[BATCH * Q_HEADS * MAX_Q];
 };
 
@@ -68,6 +76,9 @@ void world_open(struct world *world, int threads);
 
 /* Destroy what world->op and world->workspace hold, and close the context. */
 void world_close(struct world *world);
+
+/* Give append and gqa every feature at once: norms, rotary, rotation, offset, a ring, all that is added to scores. */
+void world_enrich(struct world *world);
 
 /* Make world->op, and world->workspace when it needs one. */
 tdm_status world_create(struct world *world, enum each_op op);
