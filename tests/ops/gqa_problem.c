@@ -112,8 +112,8 @@ static void describe(struct gqa_problem *p, const struct gqa_setup *setup)
         tensor_in_layout(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len, shape->head_dim);
     p->desc.out = tensor_in_layout(setup->dtype, setup->interleaved, shape->batch, shape->q_heads, shape->q_len,
                                    shape->v_head_dim);
-    p->desc.cache.k = half_of(setup, cache->k, cache->k_scaling, cache->k_group, shape->head_dim);
-    p->desc.cache.v = half_of(setup, cache->v, cache->v_scaling, cache->v_group, shape->v_head_dim);
+    p->desc.cache.k = half_of(setup, cache->k, cache->k_scaling, setup->k_group, shape->head_dim);
+    p->desc.cache.v = half_of(setup, cache->v, cache->v_scaling, setup->v_group, shape->v_head_dim);
     p->desc.scale = setup->scale;
     p->desc.window_left = shape->window_left;
     p->desc.window_right = shape->window_right;

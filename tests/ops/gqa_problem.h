@@ -14,7 +14,6 @@ struct cache_type {
     tdm_scaling k_scaling;
     tdm_dtype v;
     tdm_scaling v_scaling;
-    int64_t k_group, v_group; /* channels of a group of PER_GROUP */
 };
 
 /* A bias or a mask: none when dtype is 0. */
@@ -44,6 +43,7 @@ struct gqa_features {
 struct gqa_setup {
     const struct gqa_shape *shape;
     struct cache_type cache;
+    int64_t k_group, v_group; /* channels of a group of PER_GROUP                                    */
     struct gqa_features with;
     tdm_dtype dtype;               /* of q and out                                                        */
     const int32_t *q_len, *kv_len; /* of each sequence, at most the shape's; NULL: as the shape says     */

@@ -99,7 +99,7 @@ static void expect_scores(struct attention *a, struct row *row)
             bound[j] = row->error[t];
         } else if (row->maximum != -INFINITY) {
             value[j] = row->weight[t] / row->total;
-            bound[j] = quotient_bound(row, value[j], row->weight_error[t]);
+            bound[j] = quotient_bound(row, value[j], row->weight_error[t]) + TINY;
         }
     }
 }

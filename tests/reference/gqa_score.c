@@ -42,7 +42,7 @@ static void load_query(const struct attention *a, struct row *row)
         uncertain_norm(&d->q_norm, a->args->q_norm, row->q, n);
     if (d->rotary.dtype)
         uncertain_rotary(&d->rotary, a->args->cos, a->args->sin,
-                         a->args->positions ? a->args->positions[token] : query_position(d, a->args, row->b, row->i),
+                         a->args->positions ? a->args->positions[token] : position_of_query(d, a->args, row->b, row->i),
                          row->q);
     memcpy(row->plain.value, row->q.value, (size_t)n * sizeof(double));
     memcpy(row->plain.error, row->q.error, (size_t)n * sizeof(double));
@@ -96,7 +96,7 @@ static double finish_score(const struct attention *a, const struct row *row, int
         roundings += 1;
     }
     if (d->has_alibi) {
-        int64_t distance = query_position(d, a->args, row->b, row->i) - key_position(d, a->args, row->b, j);
+        int64_t distance = position_of_query(d, a->args, row->b, row->i) - position_of_key(d, a->args, row->b, j);
         double penalty = a->args->alibi[row->h] * fabs((double)distance);
         s -= penalty;
         terms += fabs(penalty);

@@ -26,16 +26,16 @@ static uint64_t tree_row(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int
     return args->tree[b * desc->q.dim[2] + i];
 }
 
-int64_t query_position(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t i)
+int64_t position_of_query(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t i)
 {
     int64_t before = (int64_t)args->kv_len[b] - args->q_len[b];
     return desc->has_tree ? before - 1 + bits_set(tree_row(desc, args, b, i)) : before + i;
 }
 
-int64_t key_position(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t j)
+int64_t position_of_key(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t j)
 {
     int64_t before = (int64_t)args->kv_len[b] - args->q_len[b];
-    return desc->has_tree && j >= before ? query_position(desc, args, b, j - before) : j;
+    return desc->has_tree && j >= before ? position_of_query(desc, args, b, j - before) : j;
 }
 
 double plane_value(const tdm_tensor *plane, const void *data, int64_t b, int64_t h, int64_t i, int64_t j)
@@ -56,7 +56,7 @@ bool key_visible(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, 
 {
     int64_t before = (int64_t)args->kv_len[b] - args->q_len[b];
     bool reached = desc->has_tree && j >= before ? tree_row(desc, args, b, i) >> (j - before) & 1
-                                                 : in_window(desc, query_position(desc, args, b, i), j);
+                                                 : in_window(desc, position_of_query(desc, args, b, i), j);
     if (!reached || (desc->mask.rank && plane_value(&desc->mask, args->mask, b, h, i, j) == 0))
         return false;
     return !desc->bias.rank || plane_value(&desc->bias, args->bias, b, h, i, j) != -INFINITY;

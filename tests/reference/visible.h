@@ -10,8 +10,8 @@
 int64_t cache_row(const tdm_kv_cache *cache, int64_t position);
 
 /* The position of query i of sequence b, and of key j: for windows, slopes and rotary tables. */
-int64_t query_position(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t i);
-int64_t key_position(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t j);
+int64_t position_of_query(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t i);
+int64_t position_of_key(const tdm_gqa_desc *desc, const tdm_gqa_args *args, int64_t b, int64_t j);
 
 /* Element [b, h, i, j] of the bias or the mask, whose outer dimensions may be 1. */
 double plane_value(const tdm_tensor *plane, const void *data, int64_t b, int64_t h, int64_t i, int64_t j);
