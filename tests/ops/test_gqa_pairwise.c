@@ -231,9 +231,10 @@ static void combine(const struct config *config, int index, struct combination *
     set_shape(level, c);
     set_features(level, c);
     c->setup.shape = &c->shape;
-    c->setup.cache =
-        (struct cache_type){stored[level[K_TYPE]].dtype,   stored[level[K_TYPE]].scaling, stored[level[V_TYPE]].dtype,
-                            stored[level[V_TYPE]].scaling, stored[level[K_TYPE]].group,   stored[level[V_TYPE]].group};
+    c->setup.cache = (struct cache_type){stored[level[K_TYPE]].dtype, stored[level[K_TYPE]].scaling,
+                                         stored[level[V_TYPE]].dtype, stored[level[V_TYPE]].scaling};
+    c->setup.k_group = stored[level[K_TYPE]].group;
+    c->setup.v_group = stored[level[V_TYPE]].group;
     c->setup.dtype = float_types[level[Q_TYPE]];
     c->setup.q_len = c->q_len;
     c->setup.kv_len = c->kv_len;
