@@ -304,7 +304,7 @@ TDM_API void tdm_workspace_destroy(tdm_workspace *workspace);
 typedef struct tdm_lengths {
     size_t struct_size;
     int64_t m;             /* fp8_matmul: rows                                */
-    int64_t q_len, kv_len; /* gqa: the longest sequence's; kv_append: q_len   */
+    int64_t q_len, kv_len; /* gqa: the longest sequence's; kv_append: q_len; qk and sv: rows and keys */
 } tdm_lengths;
 
 /* Say which impl and leaf a run of these lengths will use, and why each other row is passed over.
