@@ -225,14 +225,16 @@ TEST_EACH(int8_decode, not_numbers, SCALINGS *SCALINGS)
 
 /* ---- equal scores ---------------------------------------------------------------------------- */
 
+#define EQUAL_SCALE 0.0401F /* times its reciprocal it is not 1 */
+
 static float *scale_at(const tdm_tensor *half, float *scale, int64_t h, int64_t r, int64_t c)
 {
     int64_t per_head = half->scaling == TDM_PER_TOKEN ? half->dim[2] : half->dim[3];
     return half->scaling == TDM_PER_TENSOR ? scale : scale + h * per_head + (half->scaling == TDM_PER_TOKEN ? r : c);
 }
 
-/* Keys all alike, and values under one scale; where `hidden`, keys outside the window have larger scales. */
-static void make_alike(struct gqa_problem *p, int64_t first_seen, bool hidden)
+/* Keys all alike, and values under one scale, save that keys before the first one seen have larger scales. */
+static void make_alike(struct gqa_problem *p, int64_t first_seen)
 {
     const tdm_tensor *k = &p->desc.cache.k, *v = &p->desc.cache.v;
     for (int64_t h = 0; h < k->dim[1]; h++)
@@ -241,7 +243,7 @@ static void make_alike(struct gqa_problem *p, int64_t first_seen, bool hidden)
             if (k->scaling == TDM_PER_TOKEN)
                 *scale_at(k, p->args.cache.k_scale, h, r, 0) = 0.0123F;
             if (v->scaling == TDM_PER_TOKEN)
-                *scale_at(v, p->args.cache.v_scale, h, r, 0) = hidden && r < first_seen ? 0.9F : 0.0371F;
+                *scale_at(v, p->args.cache.v_scale, h, r, 0) = r < first_seen ? 0.9F : EQUAL_SCALE;
         }
 }
 
@@ -263,18 +265,28 @@ static void expect_averages(struct gqa_problem *p, int64_t first)
 
 static const int32_t equal_counts[] = {1, 3, 7, 16, 100, 128, 129, 511, 700, 1500, 4001};
 
-TEST_EACH(int8_decode, equal_scores, COUNT(equal_counts) * 2)
+enum hiding { NOTHING, WINDOW, MASK, HIDINGS };
+
+/* All keys, the newer half by a window, or the newer half by a mask. */
+static void check_equal_scores(int32_t keys, enum hiding hiding, int index)
 {
-    int32_t keys = equal_counts[*at / 2], window = *at % 2 && keys > 2 ? keys / 2 : -1;
+    int32_t first = hiding == NOTHING ? 0 : keys / 2, window = hiding == WINDOW ? keys - 1 - first : -1;
     struct gqa_shape shape = {"equal scores", 0, 1, 4, 2, 50, 37, 1, keys, window, 0, false};
-    for (int i = 0; i < SCALINGS * SCALINGS; i++) {
-        struct gqa_setup setup = {.shape = &shape, .cache = i8_cache(i), .with = {.no_lse = true}, .dtype = TDM_F32};
-        int64_t first = window < 0 ? 0 : keys - 1 - window;
-        struct gqa_problem *p = new_problem(&setup);
-        make_alike(p, first, window >= 0);
-        expect_averages(p, first);
-        finish(p, gqa_problem_label(&setup));
-    }
+    struct gqa_setup setup = {.shape = &shape, .cache = i8_cache(index), .dtype = TDM_F32, .with = {.no_lse = true}};
+    setup.with.mask = (struct plane_type){hiding == MASK ? TDM_BOOL : 0, true, true, true};
+    struct gqa_problem *p = new_problem(&setup);
+    make_alike(p, first);
+    if (hiding == MASK)
+        for (int32_t j = 0; j < keys; j++)
+            ((char *)(uintptr_t)p->args.mask)[j] = j >= first;
+    expect_averages(p, first);
+    finish(p, gqa_problem_label(&setup));
+}
+
+TEST_EACH(int8_decode, equal_scores, COUNT(equal_counts) * HIDINGS)
+{
+    for (int i = 0; i < SCALINGS * SCALINGS; i++)
+        check_equal_scores(equal_counts[*at / HIDINGS], (enum hiding)(*at % HIDINGS), i);
 }
 
 /* ---- beside plain attention ------------------------------------------------------------------ */
