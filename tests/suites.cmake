@@ -36,11 +36,14 @@ function(tandem_suites folder)
 endfunction()
 
 tandem_suites(ops
-  HELPERS ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/pairs.c ops/problem.c ops/variants.c ../bench/shapes.c
-  SUITES convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append kv_append_steps)
+  HELPERS
+    ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/pairs.c ops/problem.c ops/variants.c
+    ../bench/shapes.c
+  SUITES
+    convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append kv_append_steps merge_states)
 tandem_suites(api
   HELPERS api/world.c
-  SUITES allocator bad_input explain info log memory open plugin pool)
+  SUITES allocator bad_input explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
