@@ -27,8 +27,13 @@ set(TANDEM_SOURCES
     cpu/gqa.c
     cpu/gqa_flash.c
     cpu/gqa_naive.c
+    cpu/gqa_capture.c
+    cpu/gqa_edit.c
     cpu/gqa_tile.c
+    cpu/gqa_view.c
     cpu/isa.c
+    cpu/kv_append.c
+    cpu/prepare.c
     cpu/rows.c
     cpu/leaves/leaf_scalar.c)
 

@@ -7,9 +7,10 @@
 
 #include <stdbool.h>
 
-#define BACKEND_ABI 2   /* changes with any struct of this header           */
-#define REASON_SIZE 256 /* bytes of a "why not" text                        */
-#define MAX_IMPLS 16    /* rows of one op in one backend                    */
+#define BACKEND_ABI 2     /* changes with any struct of this header           */
+#define REASON_SIZE 256   /* bytes of a "why not" text                        */
+#define MAX_HEAD_DIM 1024 /* channels of a cache row */
+#define MAX_IMPLS 16      /* rows of one op in one backend                    */
 
 enum op_kind { OP_KV_APPEND, OP_GQA, OP_FP8_MATMUL, OP_QUANTIZE, OP_DEQUANTIZE, OP_KINDS };
 

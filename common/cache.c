@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-enum { MAX_HEAD_DIM = 1024 };
-
 static const struct tensor_rule cache_rule = {4, 4, 4, CACHE_DTYPES, CACHE_SCALINGS, false};
 
 /* "cache" and "k" make "cache.k". */

@@ -87,6 +87,17 @@ static inline float round_to_e4m3(float value)
     return float_of_bits(sign | (magnitude & 0xfff00000));
 }
 
+/* The code of round_to_e4m3(value). */
+static inline uint8_t e4m3_of_f32(float value)
+{
+    uint32_t bits = bits_of_float(round_to_e4m3(value)), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return (uint8_t)(sign | 0x7f);
+    if (magnitude >= 0x3c800000)
+        return (uint8_t)(sign | ((magnitude >> 20) - (120u << 3)));
+    return (uint8_t)(sign | (uint32_t)(float_of_bits(magnitude) * 0x1p9f));
+}
+
 static inline float f32_of_e8m0(uint8_t code)
 {
     if (code == 0xff)

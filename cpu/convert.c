@@ -1,54 +1,10 @@
-/* kv_append, quantize and dequantize: rows converted in batches large enough to be worth a thread. */
+/* quantize and dequantize: rows converted in batches large enough to be worth a thread. */
 #include "rows.h"
 
 enum { GRAIN = 1 << 14 }; /* elements a task converts */
 
 typedef void convert_rows(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n,
                           int64_t channels);
-
-/* ---- kv_append --------------------------------------------------------------- */
-
-struct append {
-    const tdm_kv_append_desc *desc;
-    const tdm_kv_append_args *args;
-    const struct leaf_table *leaf;
-    int64_t heads_per_task;
-};
-
-static void append_head(const struct append *a, int64_t b, int64_t h)
-{
-    const tdm_kv_append_desc *d = a->desc;
-    const tdm_kv_data *cache = &a->args->cache;
-    int64_t n = a->args->new_len[b], pos = a->args->pos[b];
-    rows_store(a->leaf, head_rows(&d->k, a->args->k, NULL, b, h, 0),
-               head_rows(&d->cache.k, cache->k, cache->k_scale, b, h, pos), n, d->k.dim[3]);
-    rows_store(a->leaf, head_rows(&d->v, a->args->v, NULL, b, h, 0),
-               head_rows(&d->cache.v, cache->v, cache->v_scale, b, h, pos), n, d->v.dim[3]);
-}
-
-static void append_task(void *arg, int64_t task, int worker)
-{
-    (void)worker;
-    const struct append *a = arg;
-    int64_t heads = a->desc->k.dim[1], all = a->desc->k.dim[0] * heads;
-    for (int64_t i = task * a->heads_per_task; i < min64((task + 1) * a->heads_per_task, all); i++)
-        append_head(a, i / heads, i % heads);
-}
-
-static tdm_status append_run(const struct tdm_op *op, const struct run *run)
-{
-    const tdm_kv_append_desc *d = &op->desc.kv_append;
-    struct append a = {d, run->args, cpu_leaf_for(op, &run->lengths), 1};
-    int64_t elements = max64(1, run->lengths.q_len * (d->k.dim[3] + d->v.dim[3]));
-    a.heads_per_task = max64(1, GRAIN / elements);
-    op->services->parallel_for(op->services->ctx, ceil_div(d->k.dim[0] * d->k.dim[1], a.heads_per_task), append_task,
-                               &a);
-    return TDM_OK;
-}
-
-const struct impl cpu_kv_append = {.name = "append", .op = OP_KV_APPEND, .run = append_run};
-
-/* ---- quantize and dequantize ---------------------------------------------------- */
 
 struct conversion {
     const tdm_convert_desc *desc;

@@ -1,5 +1,7 @@
 #include "gqa.h"
 
+#include "prepare.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -16,35 +18,44 @@ struct gqa gqa_open(const struct tdm_op *op, const struct run *run)
                         .scratch = run->scratch};
 }
 
-struct span gqa_visible(const struct gqa *g, int64_t batch, int64_t token)
+void *gqa_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t token)
 {
-    int64_t kv_len = g->args->kv_len[batch], position = kv_len - g->args->q_len[batch] + token;
-    int32_t left = g->desc->window_left, right = g->desc->window_right;
-    struct span span = {left < 0 ? 0 : max64(0, position - left),
-                        right < 0 ? kv_len : min64(kv_len, position + right + 1)};
-    if (span.end <= span.first)
-        span = (struct span){0, 0};
-    return span;
+    return at(data, (tensor->dim[0] > 1 ? batch : 0) * tensor->stride[0] +
+                        (tensor->dim[1] > 1 ? head : 0) * tensor->stride[1] +
+                        (tensor->dim[2] > 1 ? token : 0) * tensor->stride[2]);
 }
 
-struct span gqa_visible_to_any(const struct gqa *g, int64_t batch, int64_t first, int64_t last)
+/* ---- queries ---------------------------------------------------------------------- */
+
+static int64_t rotary_position(const struct gqa *g, int64_t batch, int64_t token)
 {
-    /* Both ends of the window move with the token, so the outermost tokens that see anything bound it. */
-    struct span low = {0, 0}, high = {0, 0};
-    for (; first <= last && low.end == 0; first++)
-        low = gqa_visible(g, batch, first);
-    for (; last >= first && high.end == 0; last--)
-        high = gqa_visible(g, batch, last);
-    return (struct span){low.first, max64(low.end, high.end)};
+    int64_t index = batch * g->desc->q.dim[2] + token, start = g->args->kv_len[batch] - g->args->q_len[batch];
+    if (g->args->positions)
+        return g->args->positions[index];
+    return g->desc->has_tree ? start - 1 + __builtin_popcountll(g->args->tree[index]) : start + token;
 }
 
-static const void *row_at(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t token)
+/* One query as the cache's keys are: returns scale * q . k_offset. */
+static float prepare_query(const struct gqa *g, int64_t batch, int64_t head, int64_t token, float *q)
 {
-    return at(data, batch * tensor->stride[0] + head * tensor->stride[1] + token * tensor->stride[2]);
+    const tdm_gqa_desc *d = g->desc;
+    const float *offset = g->args->cache.k_offset;
+    int channels = (int)g->k_dim;
+    float shift = 0;
+    row_norm(g->leaf, &d->q_norm, g->args->q_norm, q, channels);
+    if (d->rotary.dtype)
+        row_turn(g->leaf, &d->rotary, g->args->cos, g->args->sin, rotary_position(g, batch, token), false, q);
+    if (offset) {
+        struct leaf_rows row = {offset + head * channels, 0};
+        g->leaf->qk[LEAF_F32](q, 0, row, &shift, 0, 1, 1, channels, false);
+    }
+    if (d->cache.rotate_k)
+        row_rotate(g->leaf, q, channels);
+    return shift * d->scale;
 }
 
 void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *q,
-                      int64_t q_stride)
+                      int64_t q_stride, float *shift)
 {
     const tdm_tensor *k = &g->desc->cache.k;
     const float *k_scale = g->args->cache.k_scale, *by_channel = NULL;
@@ -53,34 +64,57 @@ void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t 
         factor *= k_scale[0];
     else if (k->scaling == TDM_PER_CHANNEL)
         by_channel = k_scale + head * g->k_dim;
-    for (int r = 0; r < rows; r++) {
-        int64_t token = (first + r) / g->group, q_head = head * g->group + (first + r) % g->group;
-        struct leaf_rows source = {row_at(&g->desc->q, g->args->q, batch, q_head, token), 0};
-        g->leaf->widen[cpu_leaf_type(g->desc->q.dtype)](source, q + r * q_stride, q_stride, 1, (int)g->k_dim);
-        g->leaf->scale(q + r * q_stride, by_channel, factor, g->k_dim);
+    for (int r = 0; r < rows; r++, q += q_stride) {
+        int64_t token = row_token(g, first + r);
+        struct leaf_rows source = {gqa_row(&g->desc->q, g->args->q, batch, row_head(g, head, first + r), token), 0};
+        g->leaf->widen[cpu_leaf_type(g->desc->q.dtype)](source, q, q_stride, 1, (int)g->k_dim);
+        shift[r] = prepare_query(g, batch, head, token, q);
+        g->leaf->scale(q, by_channel, factor, g->k_dim);
+    }
+}
+
+/* ---- output ----------------------------------------------------------------------- */
+
+/* Let the sink join the softmax state: a score of its own without a value. */
+static void add_sink(const struct gqa *g, int64_t q_head, float *m, float *l, float *shrink)
+{
+    if (!g->desc->has_head_sink && !g->desc->smooth_softmax)
+        return;
+    float sink = g->desc->has_head_sink ? g->args->head_sink[q_head] : 0, before = *m;
+    if (sink > before || isnan(sink)) {
+        *m = sink;
+        *shrink = *l == 0 ? 0 : expf(before - sink);
+        *l = *l * *shrink + expf(sink - sink);
+    } else if (sink != -INFINITY) {
+        *l += expf(sink - before);
     }
 }
 
 void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *o,
-                      int64_t o_stride, const float *m, const float *l)
+                      int64_t o_stride, float *m, const float *l, const float *shift)
 {
     const tdm_tensor *v = &g->desc->cache.v, *out = &g->desc->out;
     const float *v_scale = g->args->cache.v_scale, *by_channel = NULL;
-    float factor = 1;
+    float static_scale = 1;
     if (v->scaling == TDM_PER_TENSOR)
-        factor = v_scale[0];
+        static_scale = v_scale[0];
     else if (v->scaling == TDM_PER_CHANNEL)
         by_channel = v_scale + head * g->v_dim;
     for (int r = 0; r < rows; r++) {
-        int64_t token = (first + r) / g->group, q_head = head * g->group + (first + r) % g->group;
-        float *row = o + r * o_stride;
+        int64_t token = row_token(g, first + r), q_head = row_head(g, head, first + r);
+        float *row = o + r * o_stride, later = gqa_shifts_scores(g) ? 0 : shift[r];
+        float top = m[r] + later, sum = l[r], shrink = 1;
+        add_sink(g, q_head, &top, &sum, &shrink);
         if (l[r] == 0) /* no visible key: o was never written */
             memset(row, 0, (size_t)g->v_dim * sizeof *row);
         else
-            g->leaf->scale(row, by_channel, factor / l[r], g->v_dim);
-        cpu_narrow(g->leaf, row, out->dtype, (void *)row_at(out, g->args->out, batch, q_head, token), g->v_dim);
+            g->leaf->scale(row, by_channel, static_scale * shrink / sum, g->v_dim);
+        if (g->desc->cache.rotate_v)
+            row_rotate(g->leaf, row, (int)g->v_dim);
+        cpu_narrow(g->leaf, row, out->dtype, gqa_row(out, g->args->out, batch, q_head, token), g->v_dim);
+        float lse = sum == 0 ? -INFINITY : top + logf(sum);
         if (g->args->lse)
-            g->args->lse[(batch * out->dim[1] + q_head) * out->dim[2] + token] =
-                l[r] == 0 ? -INFINITY : m[r] + logf(l[r]);
+            g->args->lse[(batch * out->dim[1] + q_head) * out->dim[2] + token] = lse;
+        m[r] = lse - later;
     }
 }

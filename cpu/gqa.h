@@ -1,4 +1,4 @@
-/* What the two attention impls share: the query rows of one kv head, prepared, and their finished output.
+/* What the attention impls share: the query rows of one kv head, prepared, and their finished output.
  *
  * A row is one query head of the group at one query token; row r belongs to token r / group. All rows of one
  * kv head are rows of the same leaf calls, so that each key and value is read and converted once for them. */
@@ -18,21 +18,33 @@ struct gqa {
 
 struct gqa gqa_open(const struct tdm_op *op, const struct run *run);
 
-/* The keys [first, end) that a query token sees. */
-struct span {
-    int64_t first, end;
-};
-struct span gqa_visible(const struct gqa *g, int64_t batch, int64_t token);
+/* The token and the query head of a row. */
+static inline int64_t row_token(const struct gqa *g, int64_t row)
+{
+    return row / g->group;
+}
+static inline int64_t row_head(const struct gqa *g, int64_t head, int64_t row)
+{
+    return head * g->group + row % g->group;
+}
 
-/* The keys that any of the tokens [first, last] sees. */
-struct span gqa_visible_to_any(const struct gqa *g, int64_t batch, int64_t first, int64_t last);
+/* Row [batch, head, token] of a settled tensor; dimensions of 1 are broadcast. */
+void *gqa_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t token);
 
-/* Rows [first, first + rows) of kv head `head` as f32, times scale and the static K scales. */
+/* Rows [first, first + rows) of kv head `head` as f32: normed, turned, rotated, times scale and the static K scales.
+ * shift[r] receives scale * q . k_offset, 0 without an offset. */
 void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *q,
-                      int64_t q_stride);
+                      int64_t q_stride, float *shift);
 
-/* Divide the sums o by l, apply the static V scales, round and write out those rows and their log-sum-exp. */
+/* Write the rows' output and log-sum-exp from the unnormalised o and the softmax state m and l. Where the scores
+ * have not got their shift yet it counts now. m[r] becomes the log-sum-exp of the scores as they were left. */
 void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *o,
-                      int64_t o_stride, const float *m, const float *l);
+                      int64_t o_stride, float *m, const float *l, const float *shift);
+
+/* Whether the shift is added to each score (before a softcap) rather than to the finished log-sum-exp. */
+static inline bool gqa_shifts_scores(const struct gqa *g)
+{
+    return g->desc->softcap != 0;
+}
 
 #endif

@@ -13,7 +13,7 @@ enum { PART_KEYS = 512, MAX_PARTS = 64 };
 
 struct partition {
     int64_t tiles, parts, part_keys;
-    struct span keys; /* what a split sequence's only tile sees */
+    int64_t keys; /* that a split sequence's only tile sees */
 };
 
 static struct partition partition_of(const struct gqa *g, int64_t batch)
@@ -22,12 +22,11 @@ static struct partition partition_of(const struct gqa *g, int64_t batch)
     struct partition p = {.tiles = ceil_div(q_len * g->group, TILE_ROWS), .parts = 1};
     if (p.tiles != 1)
         return p;
-    p.keys = gqa_visible_to_any(g, batch, 0, q_len - 1);
-    int64_t keys = p.keys.end - p.keys.first;
-    p.parts = max64(1, min64(MAX_PARTS, keys / PART_KEYS));
-    p.part_keys = ceil_div(ceil_div(keys, p.parts), KEY_BLOCK) * KEY_BLOCK;
-    if (keys)
-        p.parts = ceil_div(keys, p.part_keys);
+    p.keys = view_count(view_of_tokens(g, batch, 0, q_len - 1));
+    p.parts = max64(1, min64(MAX_PARTS, p.keys / PART_KEYS));
+    p.part_keys = ceil_div(ceil_div(p.keys, p.parts), KEY_BLOCK) * KEY_BLOCK;
+    if (p.keys)
+        p.parts = ceil_div(p.keys, p.part_keys);
     return p;
 }
 
@@ -49,7 +48,7 @@ static struct flash_layout lay_out(const tdm_gqa_desc *d, int threads)
     f.pending = layout_add(&layout, batch * heads, sizeof(atomic_int));
     f.partials =
         layout_add(&layout, f.parts > 1 ? batch * heads : 0, (size_t)(f.parts * f.rows * f.row_floats) * sizeof(float));
-    f.workers = layout_add(&layout, threads, tile_lay_out(d).size);
+    f.workers = layout_add(&layout, threads, tile_lay_out(d, TILE_ROWS, KEY_BLOCK).size);
     f.size = layout.size;
     return f;
 }
@@ -142,19 +141,20 @@ static void flash_task(void *arg, int64_t task, int worker)
     int64_t tile_index = p.tiles - 1 - local / p.parts % p.tiles; /* causal: the longest tiles first */
     int64_t first = tile_index * TILE_ROWS, all_rows = f->g.args->q_len[batch] * f->g.group;
     int rows = (int)min64(TILE_ROWS, all_rows - first);
-    void *scratch = at(f->g.scratch, (int64_t)f->layout.workers + worker * (int64_t)tile_lay_out(f->g.desc).size);
+    struct tile_layout layout = tile_lay_out(f->g.desc, TILE_ROWS, KEY_BLOCK);
+    void *scratch = at(f->g.scratch, (int64_t)f->layout.workers + worker * (int64_t)layout.size);
 
-    struct tile t = tile_open(&f->g, batch, head, first, rows, scratch);
-    struct span span = p.keys;
-    if (p.tiles > 1)
-        span = gqa_visible_to_any(&f->g, batch, first / f->g.group, (first + rows - 1) / f->g.group);
+    struct tile t = tile_open(&f->g, batch, head, first, rows, layout, scratch);
+    int64_t index = 0, end = view_count(t.view);
     if (p.parts > 1) {
-        span.first += part * p.part_keys;
-        span.end = min64(span.first + p.part_keys, p.keys.end);
+        index = part * p.part_keys;
+        end = min64(index + p.part_keys, end);
     }
-    tile_attend(&t, span);
-    if (p.parts == 1 || finish_part(f, &t, p.parts, part))
-        gqa_store_output(&f->g, batch, head, first, rows, t.o, t.layout.o_stride, t.m, t.l);
+    tile_attend(&t, index, end);
+    if (p.parts == 1 || finish_part(f, &t, p.parts, part)) {
+        gqa_store_output(&f->g, batch, head, first, rows, t.o, t.layout.o_stride, t.m, t.l, t.shift);
+        tile_capture(&t);
+    }
 }
 
 static tdm_status flash_run(const struct tdm_op *op, const struct run *run)

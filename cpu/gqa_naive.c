@@ -1,24 +1,20 @@
-/* Attention with the full row of scores: one task a query token and kv head, no tiles, no merging. */
-#include "gqa.h"
+/* Attention with the full row of scores: one task a query token and kv head, one softmax over all keys, no merging. */
+#include "gqa_tile.h"
 
-#include <math.h>
+#include <string.h>
 
-/* Scratch of one worker. */
+/* Scratch of one worker: a tile whose scores are all keys', and the V scale of each. */
 struct naive_layout {
-    int64_t q_stride, s_stride, o_stride;
-    size_t q, s, o, m, l, size;
+    struct tile_layout tile;
+    size_t scratch, v_scale, size;
 };
 
 static struct naive_layout lay_out(const tdm_gqa_desc *d)
 {
-    int64_t group = d->q.dim[1] / d->cache.k.dim[1];
-    struct naive_layout n = {padded(d->q.dim[3]), padded(d->cache.k.dim[2]), padded(d->out.dim[3]), 0, 0, 0, 0, 0, 0};
+    struct naive_layout n = {.tile = tile_lay_out(d, d->q.dim[1] / d->cache.k.dim[1], d->cache.k.dim[2])};
     struct layout layout = {0};
-    n.q = layout_add(&layout, group * n.q_stride, sizeof(float));
-    n.s = layout_add(&layout, group * n.s_stride, sizeof(float));
-    n.o = layout_add(&layout, group * n.o_stride, sizeof(float));
-    n.m = layout_add(&layout, group, sizeof(float));
-    n.l = layout_add(&layout, group, sizeof(float));
+    n.scratch = layout_add(&layout, 1, n.tile.size);
+    n.v_scale = layout_add(&layout, d->cache.k.dim[2], sizeof(float));
     n.size = layout.size;
     return n;
 }
@@ -30,29 +26,63 @@ static size_t naive_workspace(const struct tdm_op *op)
     return layout.size;
 }
 
-static void attend(const struct gqa *g, int64_t batch, int64_t head, int64_t token, char *scratch)
+/* Run `step` on each run of keys with where its scores stand. */
+typedef void block_step(struct tile *t, struct keys keys, float *s, bool first);
+
+static void each_block(struct tile *t, block_step *step)
+{
+    int64_t end = view_count(t->view);
+    for (int64_t index = 0; index < end;) {
+        struct keys keys = view_keys(t->g, t->view, index, end, KEY_BLOCK);
+        step(t, keys, t->s + index, index == 0);
+        index += keys.n;
+    }
+}
+
+static void score_block(struct tile *t, struct keys keys, float *s, bool first)
+{
+    (void)first;
+    tile_scores(t, keys, s);
+    for (int r = 0; r < t->rows; r++) {
+        struct span all = {0, keys.n};
+        const float *k_scale = tile_edit(t, r, keys, all, s + r * t->layout.s_stride);
+        if (k_scale)
+            t->g->leaf->score(s + r * t->layout.s_stride, keys.n, &(struct leaf_edit){.k_scale = k_scale});
+    }
+}
+
+static void value_block(struct tile *t, struct keys keys, float *s, bool first)
+{
+    tile_values(t, keys, s, tile_sees_all(t, keys), !first);
+}
+
+/* The V scale of every key in view, or NULL where none is per token. */
+static const float *gather_v_scales(const struct tile *t, float *scales)
+{
+    int64_t end = view_count(t->view);
+    if (t->v.scaling != TDM_PER_TOKEN)
+        return NULL;
+    for (int64_t index = 0; index < end;) {
+        struct keys keys = view_keys(t->g, t->view, index, end, end);
+        memcpy(scales + index, t->v.scale + keys.row, (size_t)keys.n * sizeof *scales);
+        index += keys.n;
+    }
+    return scales;
+}
+
+static void attend(const struct gqa *g, int64_t batch, int64_t head, int64_t token, void *scratch)
 {
     struct naive_layout n = lay_out(g->desc);
-    float *q = at(scratch, (int64_t)n.q), *s = at(scratch, (int64_t)n.s), *o = at(scratch, (int64_t)n.o);
-    float *m = at(scratch, (int64_t)n.m), *l = at(scratch, (int64_t)n.l);
-    const tdm_kv_data *cache = &g->args->cache;
-    struct span span = gqa_visible(g, batch, token);
-    int rows = (int)g->group, keys = (int)(span.end - span.first);
-    struct head_rows k = head_rows(&g->desc->cache.k, cache->k, cache->k_scale, batch, head, span.first);
-    struct head_rows v = head_rows(&g->desc->cache.v, cache->v, cache->v_scale, batch, head, span.first);
-    for (int r = 0; r < rows; r++)
-        m[r] = -INFINITY, l[r] = 0;
-    if (keys) {
-        gqa_load_queries(g, batch, head, token * g->group, rows, q, n.q_stride);
-        g->leaf->qk[cpu_leaf_type(k.dtype)](q, n.q_stride, (struct leaf_rows){k.data, k.stride}, s, n.s_stride, rows,
-                                            keys, (int)g->k_dim, false);
-        for (int r = 0; r < rows; r++)
-            g->leaf->softmax(s + r * n.s_stride, keys, k.scaling == TDM_PER_TOKEN ? k.scale : NULL,
-                             v.scaling == TDM_PER_TOKEN ? v.scale : NULL, &m[r], &l[r]);
-        g->leaf->sv[cpu_leaf_type(v.dtype)](s, n.s_stride, (struct leaf_rows){v.data, v.stride}, o, n.o_stride, rows,
-                                            keys, (int)g->v_dim, false);
-    }
-    gqa_store_output(g, batch, head, token * g->group, rows, o, n.o_stride, m, l);
+    struct tile t = tile_open(g, batch, head, token * g->group, (int)g->group, n.tile, at(scratch, (int64_t)n.scratch));
+    const float *v_scale = gather_v_scales(&t, at(scratch, (int64_t)n.v_scale));
+    int keys = (int)view_count(t.view);
+    t.packed = false;
+    each_block(&t, score_block);
+    for (int r = 0; r < t.rows && keys; r++)
+        g->leaf->softmax(t.s + r * t.layout.s_stride, keys, NULL, v_scale, &t.m[r], &t.l[r]);
+    each_block(&t, value_block);
+    gqa_store_output(g, batch, head, t.first, t.rows, t.o, t.layout.o_stride, t.m, t.l, t.shift);
+    tile_capture(&t);
 }
 
 static void naive_task(void *arg, int64_t task, int worker)

@@ -3,43 +3,72 @@
 #include <math.h>
 #include <string.h>
 
-struct tile_layout tile_lay_out(const tdm_gqa_desc *d)
+/* ---- scratch ---------------------------------------------------------------------- */
+
+static int64_t groups_of(const tdm_tensor *half)
 {
-    int64_t k_dim = d->q.dim[3], v_dim = d->out.dim[3];
-    struct tile_layout t = {
-        padded(k_dim), padded(KEY_BLOCK), padded(v_dim), padded(KEY_BLOCK), padded(v_dim), 0, 0, 0, 0, 0, 0, 0};
+    return half->scaling == TDM_PER_GROUP ? ceil_div(half->dim[3], half->block[1]) : 0;
+}
+
+struct tile_layout tile_lay_out(const tdm_gqa_desc *d, int64_t rows, int64_t keys)
+{
+    int64_t k_dim = d->q.dim[3], v_dim = d->out.dim[3], groups = max64(groups_of(&d->cache.k), groups_of(&d->cache.v));
+    struct tile_layout t = {.q_stride = padded(k_dim),
+                            .s_stride = padded(keys),
+                            .o_stride = padded(v_dim),
+                            .k_stride = padded(KEY_BLOCK),
+                            .v_stride = padded(v_dim)};
     struct layout layout = {0};
-    t.q = layout_add(&layout, TILE_ROWS * t.q_stride, sizeof(float));
-    t.s = layout_add(&layout, TILE_ROWS * t.s_stride, sizeof(float));
-    t.o = layout_add(&layout, TILE_ROWS * t.o_stride, sizeof(float));
-    t.m = layout_add(&layout, TILE_ROWS, sizeof(float));
-    t.l = layout_add(&layout, TILE_ROWS, sizeof(float));
+    t.q = layout_add(&layout, rows * t.q_stride, sizeof(float));
+    t.s = layout_add(&layout, rows * t.s_stride, sizeof(float));
+    t.o = layout_add(&layout, rows * t.o_stride, sizeof(float));
+    t.m = layout_add(&layout, rows, sizeof(float));
+    t.l = layout_add(&layout, rows, sizeof(float));
+    t.shift = layout_add(&layout, rows, sizeof(float));
+    t.views = layout_add(&layout, rows, sizeof(struct view));
     t.panel = layout_add(&layout, max64(k_dim * t.k_stride, KEY_BLOCK * t.v_stride), sizeof(float));
+    t.part = layout_add(&layout, groups ? rows * t.k_stride : 0, sizeof(float));
+    t.extra = layout_add(&layout, KEY_BLOCK, sizeof(float));
+    t.scales = layout_add(&layout, groups * KEY_BLOCK, sizeof(float));
     t.size = layout.size;
     return t;
 }
 
-struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, void *scratch)
+struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows,
+                      struct tile_layout layout, void *scratch)
 {
     const tdm_kv_data *cache = &g->args->cache;
-    struct tile t = {.g = g, .batch = batch, .head = head, .first = first, .rows = rows};
+    struct tile t = {.g = g, .batch = batch, .head = head, .first = first, .rows = rows, .layout = layout};
     t.packed = rows > g->leaf->direct_rows;
     t.k = head_rows(&g->desc->cache.k, cache->k, cache->k_scale, batch, head, 0);
     t.v = head_rows(&g->desc->cache.v, cache->v, cache->v_scale, batch, head, 0);
-    t.layout = tile_lay_out(g->desc);
-    t.q = at(scratch, (int64_t)t.layout.q);
-    t.s = at(scratch, (int64_t)t.layout.s);
-    t.o = at(scratch, (int64_t)t.layout.o);
-    t.m = at(scratch, (int64_t)t.layout.m);
-    t.l = at(scratch, (int64_t)t.layout.l);
-    t.panel = at(scratch, (int64_t)t.layout.panel);
-    gqa_load_queries(g, batch, head, first, rows, t.q, t.layout.q_stride);
+    t.q = at(scratch, (int64_t)layout.q);
+    t.s = at(scratch, (int64_t)layout.s);
+    t.o = at(scratch, (int64_t)layout.o);
+    t.m = at(scratch, (int64_t)layout.m);
+    t.l = at(scratch, (int64_t)layout.l);
+    t.shift = at(scratch, (int64_t)layout.shift);
+    t.views = at(scratch, (int64_t)layout.views);
+    t.panel = at(scratch, (int64_t)layout.panel);
+    t.part = at(scratch, (int64_t)layout.part);
+    t.extra = at(scratch, (int64_t)layout.extra);
+    t.scales = at(scratch, (int64_t)layout.scales);
+    int64_t first_token = row_token(g, first), last_token = row_token(g, first + rows - 1);
+    for (int64_t token = first_token; token <= last_token; token++)
+        t.views[token - first_token] = view_of(g, batch, token);
+    t.view = view_of_tokens(g, batch, first_token, last_token);
+    for (int r = 0; r < rows; r++)
+        t.m[r] = -INFINITY, t.l[r] = 0;
+    gqa_load_queries(g, batch, head, first, rows, t.q, layout.q_stride, t.shift);
     return t;
 }
 
-static struct leaf_rows from_row(const struct head_rows *rows, int64_t first)
+/* ---- products ---------------------------------------------------------------------- */
+
+/* `channels` from `channel` on of a run of rows, as a leaf takes them. */
+static struct leaf_rows stored(const struct head_rows *rows, int64_t first, int64_t channel)
 {
-    return (struct leaf_rows){at(rows->data, first * rows->stride), rows->stride};
+    return (struct leaf_rows){at(rows->data, first * rows->stride + channel_bytes(rows->dtype, channel)), rows->stride};
 }
 
 static struct leaf_rows panel_rows(const struct tile *t, int64_t stride)
@@ -47,111 +76,165 @@ static struct leaf_rows panel_rows(const struct tile *t, int64_t stride)
     return (struct leaf_rows){t->panel, stride * (int64_t)sizeof(float)};
 }
 
-/* s = q . k for the block's keys. */
-static void scores(struct tile *t, struct span block)
+/* The scales of a run of rows, turned: those of group g stand at scales + g * KEY_BLOCK. */
+static void turn_scales(struct tile *t, const struct head_rows *rows, struct keys keys)
+{
+    const float *scale = rows->scale + keys.row * rows->groups;
+    for (int j = 0; j < keys.n; j++)
+        for (int64_t group = 0; group < rows->groups; group++)
+            t->scales[group * KEY_BLOCK + j] = scale[j * rows->groups + group];
+}
+
+static void scores_by_group(struct tile *t, struct keys keys, float *s)
 {
     const struct leaf_table *leaf = t->g->leaf;
     const struct tile_layout *lay = &t->layout;
-    int keys = (int)(block.end - block.first), channels = (int)t->g->k_dim;
-    struct leaf_rows k = from_row(&t->k, block.first);
+    for (int64_t group = 0; group < t->k.groups; group++) {
+        int64_t channel = group * t->k.group;
+        leaf->qk[cpu_leaf_type(t->k.dtype)](t->q + channel, lay->q_stride, stored(&t->k, keys.row, channel), t->part,
+                                            lay->k_stride, t->rows, keys.n,
+                                            (int)min64(t->k.group, t->g->k_dim - channel), false);
+        for (int r = 0; r < t->rows; r++)
+            leaf->mul_add(t->part + r * lay->k_stride, t->scales + group * KEY_BLOCK, s + r * lay->s_stride, keys.n,
+                          group > 0);
+    }
+}
+
+void tile_scores(struct tile *t, struct keys keys, float *s)
+{
+    const struct leaf_table *leaf = t->g->leaf;
+    const struct tile_layout *lay = &t->layout;
+    enum leaf_type type = cpu_leaf_type(t->k.dtype);
+    int channels = (int)t->g->k_dim;
+    if (t->k.groups)
+        turn_scales(t, &t->k, keys);
     if (t->packed) {
-        leaf->transpose[cpu_leaf_type(t->k.dtype)](k, t->panel, lay->k_stride, keys, channels);
-        leaf->sv[LEAF_F32](t->q, lay->q_stride, panel_rows(t, lay->k_stride), t->s, lay->s_stride, t->rows, channels,
-                           keys, false);
+        leaf->transpose[type](stored(&t->k, keys.row, 0), t->panel, lay->k_stride, keys.n, channels);
+        for (int c = 0; c < channels && t->k.groups; c++)
+            leaf->scale(t->panel + c * lay->k_stride, t->scales + c / t->k.group * KEY_BLOCK, 1, keys.n);
+        leaf->sv[LEAF_F32](t->q, lay->q_stride, panel_rows(t, lay->k_stride), s, lay->s_stride, t->rows, channels,
+                           keys.n, false);
+    } else if (t->k.groups) {
+        scores_by_group(t, keys, s);
     } else {
-        leaf->qk[cpu_leaf_type(t->k.dtype)](t->q, lay->q_stride, k, t->s, lay->s_stride, t->rows, keys, channels,
-                                            false);
+        leaf->qk[type](t->q, lay->q_stride, stored(&t->k, keys.row, 0), s, lay->s_stride, t->rows, keys.n, channels,
+                       false);
     }
 }
 
-/* The part of the block that row r sees, counted from the block's first key. */
-static struct span row_span(const struct tile *t, int r, struct span block)
-{
-    struct span seen = gqa_visible(t->g, t->batch, (t->first + r) / t->g->group);
-    struct span part = {max64(seen.first, block.first) - block.first, min64(seen.end, block.end) - block.first};
-    return part.end > part.first ? part : (struct span){0, 0};
-}
-
-/* s becomes p; m, l and the earlier o follow. Keys that a row does not see get a p of exactly 0. */
-static void soften(struct tile *t, struct span block, bool whole, bool first_block)
-{
-    const struct leaf_table *leaf = t->g->leaf;
-    const float *k_scale = t->k.scaling == TDM_PER_TOKEN ? t->k.scale + block.first : NULL;
-    const float *v_scale = t->v.scaling == TDM_PER_TOKEN ? t->v.scale + block.first : NULL;
-    int64_t keys = block.end - block.first;
-    for (int r = 0; r < t->rows; r++) {
-        float *s = t->s + r * t->layout.s_stride, shrink = 1;
-        struct span see = whole ? (struct span){0, keys} : row_span(t, r, block);
-        if (see.end > see.first)
-            shrink = leaf->softmax(s + see.first, (int)(see.end - see.first), k_scale ? k_scale + see.first : NULL,
-                                   v_scale ? v_scale + see.first : NULL, &t->m[r], &t->l[r]);
-        memset(s, 0, (size_t)see.first * sizeof *s);
-        memset(s + see.end, 0, (size_t)(keys - see.end) * sizeof *s);
-        if (shrink != 1 && !first_block)
-            leaf->scale(t->o + r * t->layout.o_stride, NULL, shrink, t->g->v_dim);
-    }
-}
-
-/* A value that is not finite must not reach rows that do not see it: each token multiplies its own keys only. */
-static void values_by_token(struct tile *t, struct span block, bool first_block)
+/* A value that is not finite must not reach rows that do not see it: each row multiplies the keys it sees only. */
+static void values_by_row(struct tile *t, struct keys keys, const float *s, bool accumulate)
 {
     const struct tile_layout *lay = &t->layout;
-    int64_t group = t->g->group;
-    for (int r = 0, rows; r < t->rows; r += rows) {
-        rows = (int)min64(group - (t->first + r) % group, t->rows - r);
-        struct span see = row_span(t, r, block);
-        float *o = t->o + r * lay->o_stride;
-        struct leaf_rows v = {t->panel + see.first * lay->v_stride, lay->v_stride * (int64_t)sizeof(float)};
-        if (see.end > see.first)
-            t->g->leaf->sv[LEAF_F32](t->s + r * lay->s_stride + see.first, lay->s_stride, v, o, lay->o_stride, rows,
-                                     (int)(see.end - see.first), (int)t->g->v_dim, !first_block);
-        else if (first_block)
-            for (int i = 0; i < rows; i++)
-                memset(o + i * lay->o_stride, 0, (size_t)t->g->v_dim * sizeof *o);
+    for (int r = 0; r < t->rows; r++) {
+        struct span see = tile_span(t, r, keys);
+        float *o = t->o + r * lay->o_stride, seen[KEY_BLOCK] = {0};
+        tile_edit(t, r, keys, see, seen + see.first);
+        if (!accumulate)
+            memset(o, 0, (size_t)t->g->v_dim * sizeof *o);
+        for (int j = see.first, n; j < see.end; j += n) {
+            bool hidden = seen[j] == -INFINITY;
+            for (n = 1; j + n < see.end && (seen[j + n] == -INFINITY) == hidden;)
+                n++;
+            struct leaf_rows v = {t->panel + j * lay->v_stride, lay->v_stride * (int64_t)sizeof(float)};
+            if (!hidden)
+                t->g->leaf->sv[LEAF_F32](s + r * lay->s_stride + j, lay->s_stride, v, o, lay->o_stride, 1, n,
+                                         (int)t->g->v_dim, true);
+        }
     }
 }
 
-static bool panel_is_finite(const struct tile *t, int64_t keys)
+static void values_by_group(struct tile *t, struct keys keys, const float *s, bool accumulate)
 {
-    for (int64_t j = 0; j < keys; j++)
+    const struct leaf_table *leaf = t->g->leaf;
+    const struct tile_layout *lay = &t->layout;
+    for (int64_t group = 0; group < t->v.groups; group++) {
+        int64_t channel = group * t->v.group;
+        for (int r = 0; r < t->rows; r++)
+            leaf->mul_add(s + r * lay->s_stride, t->scales + group * KEY_BLOCK, t->part + r * lay->k_stride, keys.n,
+                          false);
+        leaf->sv[cpu_leaf_type(t->v.dtype)](t->part, lay->k_stride, stored(&t->v, keys.row, channel), t->o + channel,
+                                            lay->o_stride, t->rows, keys.n,
+                                            (int)min64(t->v.group, t->g->v_dim - channel), accumulate);
+    }
+}
+
+/* The block's values as f32, times their group scales. */
+static void widen_values(struct tile *t, struct keys keys)
+{
+    const struct leaf_table *leaf = t->g->leaf;
+    int64_t v_dim = t->g->v_dim;
+    leaf->widen[cpu_leaf_type(t->v.dtype)](stored(&t->v, keys.row, 0), t->panel, t->layout.v_stride, keys.n,
+                                           (int)v_dim);
+    for (int j = 0; j < keys.n; j++)
+        for (int64_t group = 0; group < t->v.groups; group++)
+            leaf->scale(t->panel + j * t->layout.v_stride + group * t->v.group, NULL, t->scales[group * KEY_BLOCK + j],
+                        min64(t->v.group, v_dim - group * t->v.group));
+}
+
+static bool panel_is_finite(const struct tile *t, int n)
+{
+    for (int j = 0; j < n; j++)
         if (!isfinite(t->g->leaf->absmax(t->panel + j * t->layout.v_stride, t->g->v_dim)))
             return false;
     return true;
 }
 
-/* o (+)= p v for the block's keys. */
-static void values(struct tile *t, struct span block, bool whole, bool first_block)
+void tile_values(struct tile *t, struct keys keys, const float *s, bool all_seen, bool accumulate)
 {
     const struct leaf_table *leaf = t->g->leaf;
     const struct tile_layout *lay = &t->layout;
-    int keys = (int)(block.end - block.first), channels = (int)t->g->v_dim;
     enum leaf_type type = cpu_leaf_type(t->v.dtype);
-    struct leaf_rows v = from_row(&t->v, block.first);
-    bool may_hold_nan = type != LEAF_I8 && type != LEAF_I4;
-    if (t->packed || (may_hold_nan && !whole)) {
-        leaf->widen[type](v, t->panel, lay->v_stride, keys, channels);
-        if (may_hold_nan && !whole && !panel_is_finite(t, keys)) {
-            values_by_token(t, block, first_block);
-            return;
-        }
-        type = LEAF_F32;
-        v = panel_rows(t, lay->v_stride);
+    bool may_hold_nan = t->v.groups || (type != LEAF_I8 && type != LEAF_I4);
+    if (t->v.groups)
+        turn_scales(t, &t->v, keys);
+    if (t->packed || (may_hold_nan && !all_seen)) {
+        widen_values(t, keys);
+        if (may_hold_nan && !all_seen && !panel_is_finite(t, keys.n))
+            values_by_row(t, keys, s, accumulate);
+        else
+            leaf->sv[LEAF_F32](s, lay->s_stride, panel_rows(t, lay->v_stride), t->o, lay->o_stride, t->rows, keys.n,
+                               (int)t->g->v_dim, accumulate);
+    } else if (t->v.groups) {
+        values_by_group(t, keys, s, accumulate);
+    } else {
+        leaf->sv[type](s, lay->s_stride, stored(&t->v, keys.row, 0), t->o, lay->o_stride, t->rows, keys.n,
+                       (int)t->g->v_dim, accumulate);
     }
-    leaf->sv[type](t->s, lay->s_stride, v, t->o, lay->o_stride, t->rows, keys, channels, !first_block);
 }
 
-void tile_attend(struct tile *t, struct span span)
+/* ---- the online softmax ------------------------------------------------------------------ */
+
+/* s becomes p; m, l and the earlier o follow. Keys that a row does not see get a p of exactly 0. */
+static void soften(struct tile *t, struct keys keys, bool all_seen, bool first_block)
 {
-    int64_t first_token = t->first / t->g->group, last_token = (t->first + t->rows - 1) / t->g->group;
-    struct span first = gqa_visible(t->g, t->batch, first_token), last = gqa_visible(t->g, t->batch, last_token);
-    for (int r = 0; r < t->rows; r++)
-        t->m[r] = -INFINITY, t->l[r] = 0;
-    for (int64_t j = span.first; j < span.end; j += KEY_BLOCK) {
-        struct span block = {j, min64(j + KEY_BLOCK, span.end)};
-        /* Windows move with the token: what the outermost two see whole, all between do. */
-        bool whole = first.first <= j && block.end <= first.end && last.first <= j && block.end <= last.end;
-        scores(t, block);
-        soften(t, block, whole, j == span.first);
-        values(t, block, whole, j == span.first);
+    const struct leaf_table *leaf = t->g->leaf;
+    const float *v_scale = t->v.scaling == TDM_PER_TOKEN ? t->v.scale + keys.row : NULL;
+    for (int r = 0; r < t->rows; r++) {
+        float *s = t->s + r * t->layout.s_stride, shrink = 1;
+        struct span see = all_seen ? (struct span){0, keys.n} : tile_span(t, r, keys);
+        if (see.end > see.first) {
+            const float *k_scale = tile_edit(t, r, keys, see, s + see.first);
+            shrink = leaf->softmax(s + see.first, see.end - see.first, k_scale, v_scale ? v_scale + see.first : NULL,
+                                   &t->m[r], &t->l[r]);
+        }
+        memset(s, 0, (size_t)see.first * sizeof *s);
+        memset(s + see.end, 0, (size_t)(keys.n - see.end) * sizeof *s);
+        if (shrink != 1 && !first_block)
+            leaf->scale(t->o + r * t->layout.o_stride, NULL, shrink, t->g->v_dim);
+    }
+}
+
+void tile_attend(struct tile *t, int64_t index, int64_t end)
+{
+    bool first_block = true;
+    while (index < end) {
+        struct keys keys = view_keys(t->g, t->view, index, end, KEY_BLOCK);
+        bool all_seen = tile_sees_all(t, keys);
+        tile_scores(t, keys, t->s);
+        soften(t, keys, all_seen, first_block);
+        tile_values(t, keys, t->s, all_seen, !first_block);
+        index += keys.n;
+        first_block = false;
     }
 }

@@ -1,8 +1,8 @@
-/* One tile of query rows over a range of keys: the online softmax, block of keys by block of keys. */
+/* One tile of query rows over blocks of keys: the two products, what stands between them, and the online softmax. */
 #ifndef CPU_GQA_TILE_H
 #define CPU_GQA_TILE_H
 
-#include "gqa.h"
+#include "gqa_view.h"
 
 enum {
     TILE_ROWS = 96,  /* query rows of a tile: a multiple of every leaf's row_step                        */
@@ -12,9 +12,11 @@ enum {
 /* Scratch of one tile. */
 struct tile_layout {
     int64_t q_stride, s_stride, o_stride, k_stride, v_stride;
-    size_t q, s, o, m, l, panel, size;
+    size_t q, s, o, m, l, shift, views, panel, part, extra, scales, size;
 };
-struct tile_layout tile_lay_out(const tdm_gqa_desc *desc);
+
+/* For so many rows, and scores of so many keys at once. */
+struct tile_layout tile_lay_out(const tdm_gqa_desc *desc, int64_t rows, int64_t keys);
 
 struct tile {
     const struct gqa *g;
@@ -23,12 +25,45 @@ struct tile {
     bool packed; /* enough rows to widen each block once and multiply matrices */
     struct head_rows k, v;
     struct tile_layout layout;
-    float *q, *s, *o, *m, *l, *panel;
+    struct view view;             /* of all rows                                   */
+    struct view *views;           /* of each token                                 */
+    float *q, *s, *o, *m, *l;     /* queries, scores, output and softmax state     */
+    float *shift;                 /* q . k_offset of each row                      */
+    float *panel;                 /* a block of keys or values, widened            */
+    float *part, *extra, *scales; /* scores of a group; a mask row; group scales   */
 };
 
-struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, void *scratch);
+struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows,
+                      struct tile_layout layout, void *scratch);
 
-/* Fill o, m and l for the keys of `span`: o unnormalised, m = -infinity and l = 0 where a row sees none. */
-void tile_attend(struct tile *tile, struct span span);
+/* s = q . k for the keys, a row each s_stride floats. */
+void tile_scores(struct tile *tile, struct keys keys, float *s);
+
+/* Part of the keys, counted from the first. */
+struct span {
+    int first, end;
+};
+
+/* Whether every row sees all of the keys for certain. */
+bool tile_sees_all(const struct tile *tile, struct keys keys);
+
+/* The part of the keys outside which row r sees none. */
+struct span tile_span(const struct tile *tile, int r, struct keys keys);
+
+/* Make the scores s of row r for the keys in `see` what the softmax leaf takes: capped, with all that is added, -infinity
+ * where masked. Returns the K scales with which the leaf has yet to multiply, or NULL. */
+const float *tile_edit(struct tile *tile, int r, struct keys keys, struct span see, float *s);
+
+/* The same with nothing left to do, the shift included. */
+void tile_finish_scores(struct tile *tile, int r, struct keys keys, struct span see, float *s);
+
+/* o (+)= p v for the keys; p lies in s, 0 where a row does not see a key. */
+void tile_values(struct tile *tile, struct keys keys, const float *s, bool all_seen, bool accumulate);
+
+/* Fill o, m and l for the view's indices [index, end): o unnormalised, m = -infinity and l = 0 for a row without keys. */
+void tile_attend(struct tile *tile, int64_t index, int64_t end);
+
+/* Write the rows' captured scores, given the finished log-sum-exp in m. */
+void tile_capture(struct tile *tile);
 
 #endif

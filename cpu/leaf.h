@@ -2,8 +2,8 @@
  *
  * A leaf computes on plain memory: no allocation, no threads, no environment, no global state. It reads no
  * byte past the last element it is asked for, needs no alignment beyond the element's, and writes nothing
- * but its result. Scales never reach a leaf, save in fp8_dot: the loops fold them into q, the scores, the
- * probabilities and the finished output.
+ * but its result. Scales never reach qk and sv: the loops fold them into q, the scores, the probabilities and the
+ * finished output, and call a leaf once for each group of channels with scales of its own.
  *
  * Each output of qk, sv and fp8_dot has the same bits whatever else the call computes: it depends on the terms
  * of its sum and their order, not on the other rows, keys, columns or channels, the strides or the alignment. */
@@ -52,6 +52,25 @@ typedef void leaf_narrow(const float *x, void *out, int64_t n);
  * which what was accumulated before shrinks (1 when the maximum did not move or was -infinity). n >= 1. */
 typedef float leaf_softmax(float *s, int n, const float *k_scale, const float *v_scale, float *m, float *l);
 
+/* What stands between a product of q and k and the softmax. */
+struct leaf_edit {
+    const float *k_scale; /* a factor for each key, or NULL                          */
+    float shift;          /* added to the scaled score                               */
+    float softcap;        /* cap * tanh(score / cap) when not 0                      */
+    const float *extra;   /* added last, or NULL; -infinity masks the key, whatever its score is */
+};
+
+/* s[j] = cap(s[j] * k_scale[j] + shift) + extra[j]; tanh is off by at most 4 ulp, and NaN for a NaN. n >= 1. */
+typedef void leaf_score(float *s, int n, const struct leaf_edit *edit);
+
+/* y[i] (+)= x[i] * by[i]; the product is rounded before the sum, or not. */
+typedef void leaf_mul_add(const float *x, const float *by, float *y, int n, bool accumulate);
+
+/* The orthonormal Walsh-Hadamard transform of each block of x: for h = 1, 2, 4, .. block / 2 in this order
+ * (x[i], x[i + h]) = (x[i] + x[i + h], x[i] - x[i + h]), then x[i] *= 1 / sqrt(block); each step one rounding.
+ * block is a power of two that divides n. */
+typedef void leaf_rotate(float *x, int n, int block);
+
 /* x[i] *= factor * (by ? by[i] : 1), the product factor * by[i] rounded first. */
 typedef void leaf_scale(float *x, const float *by, float factor, int64_t n);
 
@@ -65,6 +84,10 @@ typedef void leaf_to_i8(const float *x, const float *inverse, bool by_channel, i
 /* nibble i of out = 8 + clamp(round half to even(x[i] / scale)) to [-8, 7]; scale[i] when `by_channel`, else
  * scale[0]; a scale of 0 and a NaN quotient store 0 (nibble 8), and so does the spare nibble of an odd row. */
 typedef void leaf_to_i4(const float *x, const float *scale, bool by_channel, uint8_t *out, int n);
+
+/* out[i] = the e4m3 code nearest to x[i] / scale, ties to even, saturating at 448; scale[i] when `by_channel`, else
+ * scale[0]; a scale of 0 stores 0, a NaN quotient NaN. */
+typedef void leaf_to_f8(const float *x, const float *scale, bool by_channel, uint8_t *out, int n);
 
 /* out[r * out_stride + j] = sum over blocks b of scale[j * scale_stride + b] * sum over k in b of a[r][k] * w[j][k]
  * where block b covers k in [b * block, min((b + 1) * block, depth)). w is f8e4m3, a has a_stride floats
@@ -88,10 +111,14 @@ struct leaf_table {
     leaf_transpose *transpose[LEAF_TYPES];
     leaf_narrow *to_f16, *to_bf16;
     leaf_softmax *softmax;
+    leaf_score *score;
+    leaf_mul_add *mul_add;
+    leaf_rotate *rotate;
     leaf_scale *scale;
     leaf_absmax *absmax;
     leaf_to_i8 *to_i8;
     leaf_to_i4 *to_i4;
+    leaf_to_f8 *to_f8;
     leaf_fp8_dot *fp8_dot;
 };
 

@@ -8,36 +8,73 @@ enum { CHUNK = 512 }; /* channels converted at a time, even so that i4 pairs sta
 struct head_rows head_rows(const tdm_tensor *tensor, const void *data, const float *scale, int64_t batch, int64_t head,
                            int64_t first)
 {
-    struct head_rows rows = {.stride = tensor->stride[2], .dtype = tensor->dtype, .scaling = tensor->scaling};
-    rows.data = at(data, batch * tensor->stride[0] + head * tensor->stride[1] + first * tensor->stride[2]);
-    rows.scale = (float *)scale;
-    if (rows.scaling == TDM_PER_CHANNEL)
+    struct head_rows rows = {.data = at(data, batch * tensor->stride[0] + head * tensor->stride[1]),
+                             .stride = tensor->stride[2],
+                             .dtype = tensor->dtype,
+                             .scaling = tensor->scaling,
+                             .scale = (float *)scale};
+    int64_t row = (batch * tensor->dim[1] + head) * tensor->dim[2];
+    if (rows.scaling == TDM_PER_CHANNEL) {
         rows.scale += head * tensor->dim[3];
-    else if (rows.scaling == TDM_PER_TOKEN)
-        rows.scale += (batch * tensor->dim[1] + head) * tensor->dim[2] + first;
+    } else if (rows.scaling == TDM_PER_TOKEN) {
+        rows.scale += row;
+    } else if (rows.scaling == TDM_PER_GROUP) {
+        rows.group = tensor->block[1];
+        rows.groups = ceil_div(tensor->dim[3], rows.group);
+        rows.scale += row * rows.groups;
+    }
+    return rows_from(rows, first);
+}
+
+struct head_rows rows_from(struct head_rows rows, int64_t first)
+{
+    rows.data = at(rows.data, first * rows.stride);
+    if (rows.scaling == TDM_PER_TOKEN)
+        rows.scale += first;
+    else if (rows.scaling == TDM_PER_GROUP)
+        rows.scale += first * rows.groups;
     return rows;
 }
 
-static int64_t chunk_bytes(tdm_dtype dtype, int64_t channel)
+int64_t channel_bytes(tdm_dtype dtype, int64_t channel)
 {
-    static const int eighths[] = {[TDM_F32] = 32, [TDM_F16] = 16, [TDM_BF16] = 16, [TDM_I8] = 8, [TDM_I4] = 4};
+    static const int eighths[] = {
+        [TDM_F32] = 32, [TDM_F16] = 16, [TDM_BF16] = 16, [TDM_I8] = 8, [TDM_F8E4M3] = 8, [TDM_I4] = 4};
     return channel * eighths[dtype] / 8;
 }
 
 static void widen(const struct leaf_table *leaf, struct head_rows from, int64_t row, int64_t channel, int n, float *out)
 {
-    struct leaf_rows x = {at(from.data, row * from.stride + chunk_bytes(from.dtype, channel)), from.stride};
+    struct leaf_rows x = {at(from.data, row * from.stride + channel_bytes(from.dtype, channel)), from.stride};
     leaf->widen[cpu_leaf_type(from.dtype)](x, out, n, 1, n);
 }
 
-/* absmax / 127 or / 7; NaN for a row that is not finite, 0 for one whose reciprocal would overflow. */
-static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from, int64_t row, int64_t channels,
-                           tdm_dtype dtype)
+/* The scale, or the first of them, for channels from `channel` on of row `row`. */
+static float *scale_at(struct head_rows rows, int64_t row, int64_t channel)
+{
+    static float one = 1;
+    switch (rows.scaling) {
+    case TDM_PER_CHANNEL:
+        return rows.scale + channel;
+    case TDM_PER_TOKEN:
+        return rows.scale + row;
+    case TDM_PER_GROUP:
+        return rows.scale + row * rows.groups + channel / rows.group;
+    case TDM_UNSCALED:
+        return &one;
+    default:
+        return rows.scale;
+    }
+}
+
+/* absmax over the channels as a scale; NaN where they are not finite, 0 where its reciprocal would overflow. */
+static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from, int64_t row, int64_t first,
+                           int64_t channels, tdm_dtype dtype)
 {
     float x[CHUNK], largest = 0;
     for (int64_t c = 0; c < channels; c += CHUNK) {
         int n = (int)min64(CHUNK, channels - c);
-        widen(leaf, from, row, c, n, x);
+        widen(leaf, from, row, first + c, n, x);
         float here = leaf->absmax(x, n);
         largest = here > largest || isnan(here) ? here : largest;
         if (isnan(largest))
@@ -45,7 +82,7 @@ static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from,
     }
     if (!isfinite(largest))
         return NAN;
-    float scale = largest / (dtype == TDM_I8 ? 127.0f : 7.0f);
+    float scale = largest / (dtype == TDM_I8 ? 127.0f : dtype == TDM_I4 ? 7.0f : 448.0f);
     return isfinite(1 / scale) ? scale : 0;
 }
 
@@ -56,45 +93,76 @@ static void reciprocals(const float *scale, float *inverse, int n)
         inverse[i] = scale[i] == 0 ? 0 : 1 / scale[i];
 }
 
+static void store_chunk(const struct leaf_table *leaf, const float *x, const float *scale, bool by_channel,
+                        tdm_dtype dtype, void *out, int n)
+{
+    float inverse[CHUNK];
+    switch (dtype) {
+    case TDM_I8:
+        reciprocals(scale, inverse, by_channel ? n : 1);
+        leaf->to_i8(x, inverse, by_channel, out, n);
+        break;
+    case TDM_I4:
+        leaf->to_i4(x, scale, by_channel, out, n);
+        break;
+    case TDM_F8E4M3:
+        leaf->to_f8(x, scale, by_channel, out, n);
+        break;
+    default:
+        cpu_narrow(leaf, x, dtype, out, n);
+    }
+}
+
+/* Channels that share a scale, or all of them where each has its own. */
+static int64_t segment(struct head_rows rows, int64_t channels)
+{
+    return rows.scaling == TDM_PER_GROUP ? rows.group : channels;
+}
+
 void rows_store(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels)
 {
-    if (to.scaling == TDM_PER_TOKEN)
-        for (int64_t i = 0; i < n; i++)
-            to.scale[i] = dynamic_scale(leaf, from, i, channels, to.dtype);
-    bool by_channel = to.scaling == TDM_PER_CHANNEL;
-    for (int64_t c = 0; c < channels; c += CHUNK) {
-        int width = (int)min64(CHUNK, channels - c);
-        float x[CHUNK], inverse[CHUNK];
-        if (by_channel && to.dtype == TDM_I8)
-            reciprocals(to.scale + c, inverse, width);
-        for (int64_t i = 0; i < n; i++) {
-            const float *scale = by_channel ? to.scale + c : to.scaling == TDM_PER_TOKEN ? to.scale + i : to.scale;
-            void *out = at(to.data, i * to.stride + chunk_bytes(to.dtype, c));
-            widen(leaf, from, i, c, width, x);
-            if (to.dtype == TDM_I4) {
-                leaf->to_i4(x, scale, by_channel, out, width);
-            } else if (to.dtype == TDM_I8) {
-                if (!by_channel)
-                    reciprocals(scale, inverse, 1);
-                leaf->to_i8(x, inverse, by_channel, out, width);
-            } else {
-                cpu_narrow(leaf, x, to.dtype, out, width);
+    bool dynamic = to.scaling == TDM_PER_TOKEN || to.scaling == TDM_PER_GROUP;
+    int64_t step = segment(to, channels);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t first = 0; first < channels; first += step) {
+            int64_t end = min64(first + step, channels);
+            if (dynamic)
+                *scale_at(to, i, first) = dynamic_scale(leaf, from, i, first, end - first, to.dtype);
+            for (int64_t c = first; c < end; c += CHUNK) {
+                int width = (int)min64(CHUNK, end - c);
+                float x[CHUNK];
+                widen(leaf, from, i, c, width, x);
+                store_chunk(leaf, x, scale_at(to, i, c), to.scaling == TDM_PER_CHANNEL, to.dtype,
+                            at(to.data, i * to.stride + channel_bytes(to.dtype, c)), width);
             }
         }
-    }
 }
 
 void rows_load(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels)
 {
-    for (int64_t c = 0; c < channels; c += CHUNK)
-        for (int64_t i = 0; i < n; i++) {
-            int width = (int)min64(CHUNK, channels - c);
+    int64_t step = segment(from, channels);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0, width; c < channels; c += width) {
             float x[CHUNK];
-            widen(leaf, from, i, c, width, x);
+            width = min64(min64(CHUNK, step - c % step), channels - c);
+            widen(leaf, from, i, c, (int)width, x);
             if (from.scaling == TDM_PER_CHANNEL)
                 leaf->scale(x, from.scale + c, 1, width);
             else if (from.scaling != TDM_UNSCALED)
-                leaf->scale(x, NULL, from.scaling == TDM_PER_TOKEN ? from.scale[i] : from.scale[0], width);
-            cpu_narrow(leaf, x, to.dtype, at(to.data, i * to.stride + chunk_bytes(to.dtype, c)), width);
+                leaf->scale(x, NULL, *scale_at(from, i, c), width);
+            cpu_narrow(leaf, x, to.dtype, at(to.data, i * to.stride + channel_bytes(to.dtype, c)), width);
         }
+}
+
+void rows_copy(struct head_rows from, struct head_rows to, int64_t n, int64_t channels)
+{
+    int64_t bytes = channel_bytes(to.dtype, channels + (to.dtype == TDM_I4 && channels % 2));
+    if (from.stride == bytes && to.stride == bytes)
+        memmove(to.data, from.data, (size_t)(n * bytes));
+    else
+        for (int64_t i = 0; i < n; i++)
+            memmove(at(to.data, i * to.stride), at(from.data, i * from.stride), (size_t)bytes);
+    int64_t scales = to.scaling == TDM_PER_TOKEN ? 1 : to.scaling == TDM_PER_GROUP ? to.groups : 0;
+    if (scales)
+        memmove(to.scale, from.scale, (size_t)(n * scales) * sizeof(float));
 }

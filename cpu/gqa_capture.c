@@ -1,0 +1,55 @@
+/* Captured scores: computed once more when a row's log-sum-exp is known, in pieces that stay in cache. */
+#include "gqa_tile.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The hidden value for every key of every row. */
+static void hide_all(const struct tile *t, float hidden)
+{
+    const tdm_tensor *scores = &t->g->desc->scores;
+    float row[KEY_BLOCK];
+    for (int j = 0; j < KEY_BLOCK; j++)
+        row[j] = hidden;
+    for (int r = 0; r < t->rows; r++) {
+        char *out = gqa_row(scores, t->g->args->scores, t->batch, row_head(t->g, t->head, t->first + r),
+                            row_token(t->g, t->first + r));
+        for (int64_t j = 0; j < scores->dim[3]; j += KEY_BLOCK)
+            cpu_narrow(t->g->leaf, row, scores->dtype, out + channel_bytes(scores->dtype, j),
+                       min64(KEY_BLOCK, scores->dim[3] - j));
+    }
+}
+
+static void capture_row(struct tile *t, int r, struct keys keys)
+{
+    const struct gqa *g = t->g;
+    const tdm_tensor *scores = &g->desc->scores;
+    struct span see = tile_span(t, r, keys);
+    float *s = t->s + r * t->layout.s_stride + see.first;
+    int n = see.end - see.first;
+    if (n == 0)
+        return;
+    tile_finish_scores(t, r, keys, see, s);
+    if (g->desc->capture == TDM_CAPTURE_PROBABILITIES) {
+        float lse = t->m[r] + (gqa_shifts_scores(g) ? 0 : t->shift[r]), sum = 0;
+        g->leaf->softmax(s, n, NULL, NULL, &lse, &sum); /* no score exceeds the log-sum-exp by more than rounding */
+    }
+    char *out =
+        gqa_row(scores, g->args->scores, t->batch, row_head(g, t->head, t->first + r), row_token(g, t->first + r));
+    cpu_narrow(g->leaf, s, scores->dtype, out + channel_bytes(scores->dtype, keys.first + see.first), n);
+}
+
+void tile_capture(struct tile *t)
+{
+    if (t->g->desc->capture == TDM_CAPTURE_NONE)
+        return;
+    hide_all(t, t->g->desc->capture == TDM_CAPTURE_SCORES ? -INFINITY : 0);
+    int64_t end = view_count(t->view);
+    for (int64_t index = 0; index < end;) {
+        struct keys keys = view_keys(t->g, t->view, index, end, KEY_BLOCK);
+        tile_scores(t, keys, t->s);
+        for (int r = 0; r < t->rows; r++)
+            capture_row(t, r, keys);
+        index += keys.n;
+    }
+}
