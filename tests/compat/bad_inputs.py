@@ -73,7 +73,8 @@ CASES = {
         {}, lambda a: a.reshape("past_key", 2, 1, 8, 24), set_dim("gqa_desc.cache.k", 3, 24)),
     "another batch in the past": ({}, lambda a: a.reshape("past_key", 3, 1, 8, 16), set_dim("append_desc.cache.k", 0, 3)),
     "another batch in the keys": ({}, lambda a: a.reshape("key", 3, 1, 16), set_dim("append_desc.k", 0, 3)),
-    "other tokens in the keys": ({}, lambda a: a.reshape("key", 2, 2, 16), set_dim("append_desc.k", 2, 2)),
+    "other tokens in the keys": ({}, lambda a: (a.reshape("key", 2, 2, 16), a.reshape("value", 2, 2, 16)),
+                                 set_dim("append_desc.k", 2, 2)),
     "other kv heads in the past": ({}, lambda a: a.reshape("past_key", 2, 3, 8, 16), set_dim("append_desc.cache.k", 1, 3)),
     "values of another size": ({}, lambda a: a.reshape("value", 2, 1, 24), set_dim("append_desc.v", 3, 24)),
     "keys without values": ({}, lambda a: a.inputs.pop("value"), set_field("append_args.v", None)),
@@ -84,7 +85,7 @@ CASES = {
     "a length below 0": ({}, lambda a: a.fill("seqlens_k", -2), set_array("kv_len", -1)),
     "a length beyond the buffer": ({}, lambda a: a.fill("seqlens_k", 8), set_array("kv_len", 9)),
     "more new tokens than rows left": (
-        PADDED, lambda a: a.reshape("past_key", 2, 1, 5, 16), set_array("pos", 7)),
+        PADDED, lambda a: (a.fill("seqlens_k", 7), a.fill("total_sequence_length", 8)), set_array("pos", 7)),
     "valid tokens below 0": (PADDED, lambda a: a.fill("query_seqlens", -1), set_array("q_len", -1)),
     "more valid tokens than tokens": (PADDED, lambda a: a.fill("query_seqlens", 3), set_array("q_len", 3)),
     "bias of another batch": (BIAS, lambda a: a.reshape("attention_bias", 3, 1, 1, 6), set_dim("gqa_desc.bias", 0, 3)),
@@ -104,8 +105,6 @@ CASES = {
     "a rotary position below 0": (ROTARY, lambda a: a.fill("position_ids", -1), set_array("positions", -1)),
     "a rotary position beyond the tables": (
         ROTARY, lambda a: a.fill("position_ids", 1000), set_array("positions", 1000)),
-    "a window below -1": (
-        {"window": 3}, lambda a: a.attributes.update(local_window_size=-3), set_field("gqa_desc.window_left", -3)),
     "a windowed cache smaller than its window": (
         RING, lambda a: a.attributes.update(local_window_size=6), set_field("gqa_desc.window_left", 5)),
     "a windowed cache without a window": (

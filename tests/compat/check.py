@@ -8,8 +8,6 @@ import peer
 from data import Data, codes_of, values_of
 from formula import PEER, TANDEM, Attention, gamma, half_rounding, rope
 
-QUANTITIES = ("out", "scores", "probabilities", "lse")
-
 
 class Mismatch(Exception):
     """Two things differ by more than they may."""
@@ -18,15 +16,17 @@ class Mismatch(Exception):
 @dataclass
 class Findings:
     """Of one configuration or of many: errors as shares of their bounds, and cache bytes."""
-    worst: dict = field(default_factory=dict)  # by quantity and whom Tandem is compared with
+    worst: dict = field(default_factory=dict)  # by type, whom Tandem is compared with, and quantity
     cache_bytes: int = 0
     differing: int = 0
+    steps: int = 0  # of the differing bytes, those of quantized caches
 
     def add(self, other):
         for name, share in other.worst.items():
             self.worst[name] = max(self.worst.get(name, 0.0), share)
         self.cache_bytes += other.cache_bytes
         self.differing += other.differing
+        self.steps += other.steps
 
 
 def key_freedom(config, data, b):
@@ -38,15 +38,11 @@ def key_freedom(config, data, b):
 
 
 def check_cache(name, config, data, b, mine, theirs):
-    """Codes at most one step apart, floats equal but for the rounding of a rotation."""
+    """Equal, but for new keys that were turned: their codes one step apart at most, floats by two roundings."""
     mine, theirs = (codes_of(config, side).astype(np.float64) for side in (mine, theirs))
-    allowed = np.zeros(mine.shape)
-    if config.quantized:
-        allowed += 1
-    elif name == "key" and config.rotary and not config.shared_kv:
-        new = min(config.q_len[b], mine.shape[1])
-        if new:
-            allowed[:, mine.shape[1] - new:] = key_freedom(config, data, b)[:, config.q_len[b] - new:]
+    allowed, new = np.zeros(mine.shape), min(config.q_len[b], mine.shape[1])
+    if name == "key" and config.rotary and new and not config.shared_kv:
+        allowed[:, -new:] = 1 if config.quantized else key_freedom(config, data, b)[:, -new:]
     excess = np.abs(mine - theirs) - allowed
     if excess.max(initial=0) > 0:
         at = tuple(int(i) for i in np.unravel_index(np.argmax(excess), excess.shape))
@@ -54,8 +50,13 @@ def check_cache(name, config, data, b, mine, theirs):
                        f"{allowed[at]:.3g}")
 
 
+def differing_bytes(one, other):
+    one, other = (np.ascontiguousarray(side).view(np.uint8) for side in (one, other))
+    return int((one != other).sum())
+
+
 def compare_caches(config, data, buffers, present, b):
-    """Tandem's rows of sequence b, the peer's (Tandem's where it has evicted them), and what was found."""
+    """What was found, and the keys and values of sequence b on each side (Tandem's where the peer evicted them)."""
     found, sides = Findings(), []
     for name, buffer, scale in (("key", buffers.k, data.k_scale), ("value", buffers.v, data.v_scale)):
         mine = buffers.rows(buffer, b)
@@ -64,11 +65,11 @@ def compare_caches(config, data, buffers, present, b):
         kept = mine[:, mine.shape[1] - count:]
         check_cache(name, config, data, b, kept, theirs)
         found.cache_bytes += kept.nbytes
-        found.differing += int((np.ascontiguousarray(kept).view(np.uint8) !=
-                                np.ascontiguousarray(theirs).view(np.uint8)).sum())
+        found.differing += differing_bytes(kept, theirs)
         seen = np.concatenate([mine[:, :mine.shape[1] - count], theirs], axis=1)
         sides.append([values_of(config, rows, scale) for rows in (mine, seen)])
-    return found, *zip(*sides)
+    found.steps = found.differing if config.quantized else 0
+    return found, zip(*sides)
 
 
 def rounded(config, quantity, error, value):
@@ -111,24 +112,23 @@ def results(config, made, present, b):
 
 
 def check_sequence(config, data, buffers, made, present, b):
-    found, keys, values = compare_caches(config, data, buffers, present, b)
-    mine, theirs = (Attention(config, data, b, *cache, ours.first_position(config, b))
-                    for cache in zip(keys, values))
+    found, caches = compare_caches(config, data, buffers, present, b)
+    mine, theirs = (Attention(config, data, b, *cache, ours.first_position(config, b)) for cache in caches)
     my_error, their_error = mine.errors(TANDEM), theirs.errors(PEER)
     lse = made["lse"][b, :, :config.q_len[b]]
-    found.worst["lse to the formula"] = share(f"lse[{b}] to the formula", lse, mine.lse, my_error["lse"])
-    rows = comparable(config, b)
+    dtype, rows = "f16" if config.half else "f32", comparable(config, b)
+    found.worst[dtype, "formula", "lse"] = share(f"lse[{b}] to the formula", lse, mine.lse, my_error["lse"])
     for name, (got, want) in results(config, made, present, b).items():
         exact, other = getattr(mine, name), getattr(theirs, name)
         bound = rounded(config, name, my_error[name], exact)
-        found.worst[f"{name} to the formula"] = share(f"{name}[{b}] to the formula", got, exact, bound)
+        found.worst[dtype, "formula", name] = share(f"{name}[{b}] to the formula", got, exact, bound)
         if name == "scores":  # the peer gives 0 where a key is not visible
             want = np.where(mine.visible, want, -np.inf)
         with np.errstate(invalid="ignore"):
             apart = np.where(exact == other, 0, np.abs(exact - other))
         bound = bound + rounded(config, name, their_error[name], other) + apart
-        found.worst[f"{name} to the peer"] = share(f"{name}[{b}] to the peer", got[:, rows], want[:, rows],
-                                                   bound[:, rows])
+        found.worst[dtype, "peer", name] = share(f"{name}[{b}] to the peer", got[:, rows], want[:, rows],
+                                                 bound[:, rows])
     return found
 
 
