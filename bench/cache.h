@@ -10,9 +10,19 @@ tdm_tensor cache_tensor(const struct job *job, int64_t type, int64_t heads, int6
 tdm_kv_cache cache_of(const struct job *job);
 
 /* The buffers of a cache; the ops number their own from CACHE_BUFFERS on. */
-enum { CACHE_K, CACHE_V, CACHE_K_SCALE, CACHE_V_SCALE, CACHE_BUFFERS };
+enum { CACHE_K, CACHE_V, CACHE_K_SCALE, CACHE_V_SCALE, CACHE_K_OFFSET, COSINES, SINES, CACHE_BUFFERS };
 void cache_reserve(struct job *job, const tdm_kv_cache *cache);
 tdm_kv_data cache_data(const struct job *job, const tdm_kv_cache *cache, int copy);
+
+/* The rotary tables that --rotary asks for, for every position of the shape. */
+tdm_rotary rotary_of(const struct job *job);
+void rotary_reserve(struct job *job, const tdm_rotary *rotary);
+void rotary_fill(struct job *job, const tdm_rotary *rotary);
+/* NULL without rotary. */
+const void *rotary_at(const struct job *job, int buffer, int copy);
+
+/* Fill the scales and the offset of a cache. */
+void cache_fill(struct job *job, const tdm_kv_cache *cache, struct random *random);
 
 /* Scales that map the range of a dtype to about [-1, 1]. */
 void fill_scales(const tdm_tensor *tensor, float *scale, struct random *random);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MAX_BUFFERS 10
+#define MAX_BUFFERS 16
 
 struct data {
     size_t offset[MAX_BUFFERS]; /* of each buffer within a copy */

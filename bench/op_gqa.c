@@ -3,7 +3,9 @@
 #include "tests/reference/reference.h"
 #include "tests/reference/tensor.h"
 
-enum { QUERY = CACHE_BUFFERS, OUT, Q_LEN, KV_LEN };
+#include <math.h>
+
+enum { QUERY = CACHE_BUFFERS, OUT, Q_LEN, KV_LEN, BIAS, SLOPES };
 
 static void describe(struct job *job)
 {
@@ -16,6 +18,11 @@ static void describe(struct job *job)
     desc->cache = cache_of(job);
     desc->window_left = s->window_left;
     desc->window_right = s->window_right;
+    desc->rotary = rotary_of(job);
+    desc->softcap = job->value[OPTION_SOFTCAP] ? 30 : 0;
+    desc->has_alibi = (int32_t)job->value[OPTION_ALIBI];
+    if (job->value[OPTION_BIAS_PLANE])
+        desc->bias = tensor4(TDM_F32, 1, 1, s->q_len, s->kv_len);
 }
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
@@ -30,6 +37,9 @@ static void reserve(struct job *job)
     reserve_tensor(job, OUT, &job->desc.gqa.out);
     reserve_lengths(job, Q_LEN);
     reserve_lengths(job, KV_LEN);
+    rotary_reserve(job, &job->desc.gqa.rotary);
+    reserve_tensor(job, BIAS, &job->desc.gqa.bias);
+    data_reserve(&job->data, SLOPES, (size_t)job->gqa.q_heads * sizeof(float));
 }
 
 static tdm_gqa_args args_of(const struct job *job, int copy)
@@ -40,7 +50,11 @@ static tdm_gqa_args args_of(const struct job *job, int copy)
                           .cache = cache_data(job, &job->desc.gqa.cache, copy),
                           .q_len = data_at(data, Q_LEN, copy),
                           .kv_len = data_at(data, KV_LEN, copy),
-                          .out = data_at(data, OUT, copy)};
+                          .out = data_at(data, OUT, copy),
+                          .cos = rotary_at(job, COSINES, copy),
+                          .sin = rotary_at(job, SINES, copy),
+                          .bias = job->desc.gqa.bias.rank ? data_at(data, BIAS, copy) : NULL,
+                          .alibi = job->desc.gqa.has_alibi ? data_at(data, SLOPES, copy) : NULL};
 }
 
 static void fill(struct job *job, struct random *random)
@@ -49,8 +63,13 @@ static void fill(struct job *job, struct random *random)
     random_fill(&job->desc.gqa.q, data_at(&job->data, QUERY, 0), 1, random);
     random_fill(&cache->k, data_at(&job->data, CACHE_K, 0), 1, random);
     random_fill(&cache->v, data_at(&job->data, CACHE_V, 0), 1, random);
-    fill_scales(&cache->k, data_at(&job->data, CACHE_K_SCALE, 0), random);
-    fill_scales(&cache->v, data_at(&job->data, CACHE_V_SCALE, 0), random);
+    cache_fill(job, cache, random);
+    rotary_fill(job, &job->desc.gqa.rotary);
+    if (job->desc.gqa.bias.rank)
+        random_fill(&job->desc.gqa.bias, data_at(&job->data, BIAS, 0), 1, random);
+    float *slopes = data_at(&job->data, SLOPES, 0);
+    for (int64_t h = 0; h < job->gqa.q_heads; h++)
+        slopes[h] = (float)exp2(-8.0 * (double)(h + 1) / (double)job->gqa.q_heads);
     int32_t *q_len = data_at(&job->data, Q_LEN, 0), *kv_len = data_at(&job->data, KV_LEN, 0);
     for (int64_t b = 0; b < job->gqa.batch; b++)
         gqa_shape_lengths(&job->gqa, b, &q_len[b], &kv_len[b]);

@@ -14,7 +14,8 @@ static void describe(struct job *job)
     job->desc.kv_append = (tdm_kv_append_desc){.struct_size = sizeof(tdm_kv_append_desc),
                                                .k = tensor4(dtype, s->batch, s->kv_heads, s->q_len, s->head_dim),
                                                .v = tensor4(dtype, s->batch, s->kv_heads, s->q_len, s->v_head_dim),
-                                               .cache = cache_of(job)};
+                                               .cache = cache_of(job),
+                                               .rotary = rotary_of(job)};
 }
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
@@ -27,6 +28,7 @@ static void reserve(struct job *job)
     cache_reserve(job, &job->desc.kv_append.cache);
     reserve_tensor(job, NEW_K, &job->desc.kv_append.k);
     reserve_tensor(job, NEW_V, &job->desc.kv_append.v);
+    rotary_reserve(job, &job->desc.kv_append.rotary);
     reserve_lengths(job, NEW_LEN);
     reserve_lengths(job, POS);
 }
@@ -39,7 +41,9 @@ static tdm_kv_append_args args_of(const struct job *job, int copy)
                                 .v = data_at(data, NEW_V, copy),
                                 .cache = cache_data(job, &job->desc.kv_append.cache, copy),
                                 .new_len = data_at(data, NEW_LEN, copy),
-                                .pos = data_at(data, POS, copy)};
+                                .pos = data_at(data, POS, copy),
+                                .cos = rotary_at(job, COSINES, copy),
+                                .sin = rotary_at(job, SINES, copy)};
 }
 
 static void fill(struct job *job, struct random *random)
@@ -47,8 +51,8 @@ static void fill(struct job *job, struct random *random)
     const tdm_kv_append_desc *desc = &job->desc.kv_append;
     random_fill(&desc->k, data_at(&job->data, NEW_K, 0), 1, random);
     random_fill(&desc->v, data_at(&job->data, NEW_V, 0), 1, random);
-    fill_scales(&desc->cache.k, data_at(&job->data, CACHE_K_SCALE, 0), random);
-    fill_scales(&desc->cache.v, data_at(&job->data, CACHE_V_SCALE, 0), random);
+    cache_fill(job, &desc->cache, random);
+    rotary_fill(job, &desc->rotary);
     int32_t *new_len = data_at(&job->data, NEW_LEN, 0), *pos = data_at(&job->data, POS, 0), kv_len;
     for (int64_t b = 0; b < job->gqa.batch; b++) {
         gqa_shape_lengths(&job->gqa, b, &new_len[b], &kv_len);

@@ -23,12 +23,20 @@ static const struct name cache_names[] = {
     {"f32", CACHE_TYPE(TDM_F32, TDM_UNSCALED)},
     {"f16", CACHE_TYPE(TDM_F16, TDM_UNSCALED)},
     {"bf16", CACHE_TYPE(TDM_BF16, TDM_UNSCALED)},
+    {"fp8", CACHE_TYPE(TDM_F8E4M3, TDM_UNSCALED)},
+    {"fp8-token", CACHE_TYPE(TDM_F8E4M3, TDM_PER_TOKEN)},
     {"int8-tensor", CACHE_TYPE(TDM_I8, TDM_PER_TENSOR)},
     {"int8-channel", CACHE_TYPE(TDM_I8, TDM_PER_CHANNEL)},
     {"int8-token", CACHE_TYPE(TDM_I8, TDM_PER_TOKEN)},
+    {"int8-group32", GROUPED(TDM_I8, 32)},
+    {"int8-group64", GROUPED(TDM_I8, 64)},
     {"int4-tensor", CACHE_TYPE(TDM_I4, TDM_PER_TENSOR)},
     {"int4-channel", CACHE_TYPE(TDM_I4, TDM_PER_CHANNEL)},
     {"int4-token", CACHE_TYPE(TDM_I4, TDM_PER_TOKEN)},
+    {"int4-group16", GROUPED(TDM_I4, 16)},
+    {"int4-group32", GROUPED(TDM_I4, 32)},
+    {"int4-group64", GROUPED(TDM_I4, 64)},
+    {"int4-group128", GROUPED(TDM_I4, 128)},
     {NULL, 0},
 };
 
@@ -39,6 +47,7 @@ static const struct name suite_names[] = {
 
 #define ANY (~0u)
 #define CACHES (OP_BIT_GQA | OP_BIT_KV_APPEND | OP_BIT_QUANTIZE | OP_BIT_DEQUANTIZE)
+#define ATTENTION (OP_BIT_GQA | OP_BIT_KV_APPEND)
 #define DIM_MAX INT32_MAX
 
 static const struct option {
@@ -54,13 +63,19 @@ static const struct option {
     [OPTION_Q_HEADS] = {"--q-heads", INTEGERS, OP_BIT_GQA, true, 16, 1, DIM_MAX, NULL, "query heads"},
     [OPTION_KV_HEADS] = {"--kv-heads", INTEGERS, CACHES, true, 8, 1, DIM_MAX, NULL, "key and value heads"},
     [OPTION_HEAD_DIM] = {"--head-dim", INTEGERS, CACHES, true, 128, 1, DIM_MAX, NULL, "channels of a head"},
-    [OPTION_Q_LEN] = {"--q-len", INTEGERS, OP_BIT_GQA | OP_BIT_KV_APPEND, true, 1, 1, INT32_MAX, NULL,
-                      "new tokens of each sequence"},
+    [OPTION_Q_LEN] = {"--q-len", INTEGERS, ATTENTION, true, 1, 1, INT32_MAX, NULL, "new tokens of each sequence"},
     [OPTION_KV_LEN] = {"--kv-len", INTEGERS, CACHES, true, 2048, 1, INT32_MAX, NULL, "tokens with the new ones"},
     [OPTION_CACHE_K] = {"--cache-k", NAMES, CACHES, false, CACHE_TYPE(TDM_I8, TDM_PER_TENSOR), 0, 0, cache_names,
                         "type and scaling of the key cache"},
-    [OPTION_CACHE_V] = {"--cache-v", NAMES, OP_BIT_GQA | OP_BIT_KV_APPEND, false, 0, 0, 0, cache_names,
+    [OPTION_CACHE_V] = {"--cache-v", NAMES, ATTENTION, false, 0, 0, 0, cache_names,
                         "of the value cache; that of the keys when not given"},
+    [OPTION_ROTATE] = {"--rotate", FLAG, ATTENTION, false, 0, 0, 0, NULL, "keys and values are stored rotated"},
+    [OPTION_OFFSET] = {"--offset", FLAG, ATTENTION, false, 0, 0, 0, NULL, "keys are stored less an offset"},
+    [OPTION_ROTARY] = {"--rotary", FLAG, ATTENTION, false, 0, 0, 0, NULL,
+                       "rotary embedding of all channels (even dims)"},
+    [OPTION_SOFTCAP] = {"--softcap", FLAG, OP_BIT_GQA, false, 0, 0, 0, NULL, "cap the scores at 30"},
+    [OPTION_BIAS_PLANE] = {"--attention-bias", FLAG, OP_BIT_GQA, false, 0, 0, 0, NULL, "add an f32 bias for each key"},
+    [OPTION_ALIBI] = {"--alibi", FLAG, OP_BIT_GQA, false, 0, 0, 0, NULL, "add ALiBi slopes"},
     [OPTION_M] = {"--m", INTEGERS, OP_BIT_FP8_MATMUL, true, 1, 1, DIM_MAX, NULL, "rows of the activation"},
     [OPTION_N] = {"--n", INTEGERS, OP_BIT_FP8_MATMUL, true, 4096, 1, DIM_MAX, NULL, "rows of the weight"},
     [OPTION_K] = {"--k", INTEGERS, OP_BIT_FP8_MATMUL, true, 4096, 1, DIM_MAX, NULL, "channels of the weight"},

@@ -16,6 +16,12 @@ enum option_id {
     OPTION_KV_LEN,
     OPTION_CACHE_K,
     OPTION_CACHE_V,
+    OPTION_ROTATE,
+    OPTION_OFFSET,
+    OPTION_ROTARY,
+    OPTION_SOFTCAP,
+    OPTION_BIAS_PLANE,
+    OPTION_ALIBI,
     OPTION_M,
     OPTION_N,
     OPTION_K,
@@ -66,11 +72,16 @@ bool options_parse(struct options *options, int argc, char **argv);
 
 void options_usage(FILE *out);
 
-/* A cache type is a dtype with a scaling, in one number. */
+/* A cache type is a dtype with a scaling, and the channels of a group where it has some, in one number. */
+#define GROUPED(dtype, group) ((int64_t)(group) << 16 | (int64_t)(dtype) << 8 | TDM_PER_GROUP)
 #define CACHE_TYPE(dtype, scaling) ((int64_t)(dtype) << 8 | (scaling))
+static inline int64_t cache_group(int64_t type)
+{
+    return type >> 16;
+}
 static inline tdm_dtype cache_dtype(int64_t type)
 {
-    return (tdm_dtype)(type >> 8);
+    return (tdm_dtype)(type >> 8 & 0xff);
 }
 static inline tdm_scaling cache_scaling(int64_t type)
 {

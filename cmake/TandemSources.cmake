@@ -11,6 +11,7 @@ set(TANDEM_SOURCES
     common/inspect.c
     common/kv_append.c
     common/log.c
+    common/merge_states.c
     common/op_rows.c
     common/ops.c
     common/pool.c
@@ -25,14 +26,15 @@ set(TANDEM_SOURCES
     cpu/fp8_gemm.c
     cpu/fp8_gemv.c
     cpu/gqa.c
-    cpu/gqa_flash.c
-    cpu/gqa_naive.c
     cpu/gqa_capture.c
     cpu/gqa_edit.c
+    cpu/gqa_flash.c
+    cpu/gqa_naive.c
     cpu/gqa_tile.c
     cpu/gqa_view.c
     cpu/isa.c
     cpu/kv_append.c
+    cpu/merge_states.c
     cpu/prepare.c
     cpu/rows.c
     cpu/leaves/leaf_scalar.c)

@@ -7,17 +7,19 @@
 
 #include <stdbool.h>
 
-#define BACKEND_ABI 2     /* changes with any struct of this header           */
-#define REASON_SIZE 256   /* bytes of a "why not" text                        */
-#define MAX_HEAD_DIM 1024 /* channels of a cache row */
-#define MAX_IMPLS 16      /* rows of one op in one backend                    */
+#define BACKEND_ABI 2     /* changes with any struct of this header */
+#define REASON_SIZE 256   /* bytes of a "why not" text              */
+#define MAX_HEAD_DIM 1024 /* channels of a cache row                */
+#define MAX_IMPLS 16      /* rows of one op in one backend          */
+#define MAX_MERGED 1024   /* parts of one merge_states              */
 
-enum op_kind { OP_KV_APPEND, OP_GQA, OP_FP8_MATMUL, OP_QUANTIZE, OP_DEQUANTIZE, OP_KINDS };
+enum op_kind { OP_KV_APPEND, OP_GQA, OP_MERGE_STATES, OP_FP8_MATMUL, OP_QUANTIZE, OP_DEQUANTIZE, OP_KINDS };
 
 /* A validated desc: every tensor has rank 4 (fp8_matmul: rank 2) and explicit strides, defaults are filled in. */
 union op_desc {
     tdm_kv_append_desc kv_append;
     tdm_gqa_desc gqa;
+    tdm_merge_states_desc merge_states;
     tdm_fp8_matmul_desc fp8_matmul;
     tdm_convert_desc convert;
 };
@@ -33,8 +35,10 @@ struct services {
     void (*log)(void *ctx, tdm_log_level level, const char *format, ...);
     /* Set this thread's error text and return status. */
     tdm_status (*fail)(tdm_status status, const char *format, ...);
-    /* Whether TANDEM_SKIP leaves this row out, or it is approximate and TANDEM_ALLOW does not name it. */
+    /* Whether the environment leaves this row out, or it is approximate and nothing lets it in. */
     bool (*left_out)(void *ctx, const char *row, bool approximate, char *reason);
+    /* How many of the leaf rows, best first and ended by NULL, CA_CPU_ISA takes away. */
+    int (*demoted)(void *ctx, const char *const *rows, char *reason);
 };
 
 struct tdm_op {

@@ -68,13 +68,34 @@ static void service_log(void *ctx, tdm_log_level level, const char *format, ...)
 static bool service_left_out(void *ctx, const char *row, bool approximate, char *reason)
 {
     const struct environment *environment = &((tdm_ctx *)ctx)->environment;
+    const char *by = environment_switch(environment, row, LEAVES_OUT);
     if (list_holds(environment->value[VAR_SKIP], row))
-        snprintf(reason, REASON_SIZE, "left out by %s", variable_rows[VAR_SKIP].name);
-    else if (approximate && !list_holds(environment->value[VAR_ALLOW], row))
+        by = variable_rows[VAR_SKIP].name;
+    if (by)
+        snprintf(reason, REASON_SIZE, "left out by %s", by);
+    else if (approximate && !list_holds(environment->value[VAR_ALLOW], row) &&
+             !environment_switch(environment, row, LETS_IN))
         snprintf(reason, REASON_SIZE, "approximate, and %s does not name it", variable_rows[VAR_ALLOW].name);
     else
         return false;
     return true;
+}
+
+static void warn_odd(tdm_ctx *ctx, enum variable index)
+{
+    service_log(ctx, TDM_LOG_WARN, "%s: got '%.64s', which is ignored, want %s", variable_rows[index].name,
+                ctx->environment.value[index], variable_rows[index].meaning);
+}
+
+static int service_demoted(void *opaque, const char *const *rows, char *reason)
+{
+    tdm_ctx *ctx = opaque;
+    int count = environment_demoted(&ctx->environment, rows);
+    snprintf(reason, REASON_SIZE, "left out by %s", variable_rows[VAR_CPU_ISA].name);
+    if (count >= 0)
+        return count;
+    warn_odd(ctx, VAR_CPU_ISA);
+    return 0;
 }
 
 static int usable_cores(void)
@@ -117,7 +138,11 @@ static tdm_status open_parts(tdm_ctx *ctx, const tdm_options *options)
                                       .free = service_free,
                                       .log = service_log,
                                       .fail = fail,
-                                      .left_out = service_left_out};
+                                      .left_out = service_left_out,
+                                      .demoted = service_demoted};
+    for (int i = 0; i < VARIABLES; i++)
+        if (environment_is_odd(&ctx->environment, (enum variable)i))
+            warn_odd(ctx, (enum variable)i);
     if ((status = backends_open(ctx)))
         return status;
     return backends_check_rows(ctx);

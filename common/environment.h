@@ -6,7 +6,19 @@
 
 #include <stdbool.h>
 
-enum variable { VAR_THREADS, VAR_SKIP, VAR_ALLOW, VAR_LOG, VAR_TRACE, VAR_CUDA_PLUGIN, VARIABLES };
+enum variable {
+    VAR_THREADS,
+    VAR_SKIP,
+    VAR_ALLOW,
+    VAR_LOG,
+    VAR_TRACE,
+    VAR_CUDA_PLUGIN,
+    VAR_ORT_DISABLE_FLASH, /* from here on other libraries' names, with their meaning */
+    VAR_ORT_APPROX_VNNI,
+    VAR_ORT_FP8_MMA,
+    VAR_CPU_ISA,
+    VARIABLES
+};
 
 struct variable_row {
     const char *name, *meaning;
@@ -30,6 +42,19 @@ tdm_status environment_number(const struct environment *environment, enum variab
 /* The position of variable `index`'s value among `words` (NULL-ended); `otherwise` when it is not set. */
 tdm_status environment_choice(const struct environment *environment, enum variable index, const char *const *words,
                               int otherwise, int *choice);
+
+/* Other libraries' variables never fail: a value that means nothing is ignored. A switch acts on one impl row. */
+enum effect { LEAVES_OUT, LETS_IN };
+
+/* The name of the switch whose value leaves out, or lets in, this row; NULL when there is none. */
+const char *environment_switch(const struct environment *environment, const char *row, enum effect effect);
+
+/* Whether variable `index` is a switch with a value that means nothing. */
+bool environment_is_odd(const struct environment *environment, enum variable index);
+
+/* How many of the leaf rows, best first and ended by NULL, are better than CA_CPU_ISA allows; -1 when its value is
+ * neither a tier nor one of them. */
+int environment_demoted(const struct environment *environment, const char *const *rows);
 
 /* Whether the comma-separated list holds name. list may be NULL. */
 bool list_holds(const char *list, const char *name);

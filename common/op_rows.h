@@ -7,6 +7,7 @@
 union op_args {
     tdm_kv_append_args kv_append;
     tdm_gqa_args gqa;
+    tdm_merge_states_args merge_states;
     tdm_fp8_matmul_args fp8_matmul;
     tdm_convert_args convert;
 };
@@ -15,36 +16,31 @@ struct traffic {
     uint64_t bytes, flops;
 };
 
+/* Check the desc and give it explicit ranks, strides and defaults. */
+typedef tdm_status op_settle(union op_desc *desc);
+/* Check the lengths and pointers of a run. */
+typedef tdm_status op_check(const union op_desc *desc, const union op_args *args);
+/* The lengths that dispatch looks at, the longest of the batch. */
+typedef void op_lengths(const union op_desc *desc, const union op_args *args, tdm_lengths *lengths);
+/* Ideal bytes and flops of a run. */
+typedef void op_traffic(const union op_desc *desc, const union op_args *args, struct traffic *traffic);
+
 struct op_row {
     const char *name;
     size_t desc_size, args_size;
-    /* Check the desc and give it explicit ranks, strides and defaults. */
-    tdm_status (*settle)(union op_desc *desc);
-    /* Check the lengths and pointers of a run. */
-    tdm_status (*check)(const union op_desc *desc, const union op_args *args);
-    /* The lengths that dispatch looks at, the longest of the batch. */
-    void (*lengths)(const union op_desc *desc, const union op_args *args, tdm_lengths *lengths);
-    /* Ideal bytes and flops of a run. */
-    void (*traffic)(const union op_desc *desc, const union op_args *args, struct traffic *traffic);
+    op_settle *settle;
+    op_check *check;
+    op_lengths *lengths;
+    op_traffic *traffic;
 };
 
 extern const struct op_row op_rows[OP_KINDS];
 
 /* The rows' functions, one file an op. */
-tdm_status kv_append_settle(union op_desc *), gqa_settle(union op_desc *), fp8_matmul_settle(union op_desc *),
-    quantize_settle(union op_desc *), dequantize_settle(union op_desc *);
-tdm_status kv_append_check(const union op_desc *, const union op_args *),
-    gqa_check(const union op_desc *, const union op_args *),
-    fp8_matmul_check(const union op_desc *, const union op_args *),
-    convert_check(const union op_desc *, const union op_args *);
-void kv_append_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
-    gqa_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
-    fp8_matmul_lengths(const union op_desc *, const union op_args *, tdm_lengths *),
-    convert_lengths(const union op_desc *, const union op_args *, tdm_lengths *);
-void kv_append_traffic(const union op_desc *, const union op_args *, struct traffic *),
-    gqa_traffic(const union op_desc *, const union op_args *, struct traffic *),
-    fp8_matmul_traffic(const union op_desc *, const union op_args *, struct traffic *),
-    convert_traffic(const union op_desc *, const union op_args *, struct traffic *);
+op_settle kv_append_settle, gqa_settle, merge_states_settle, fp8_matmul_settle, quantize_settle, dequantize_settle;
+op_check kv_append_check, gqa_check, merge_states_check, fp8_matmul_check, convert_check;
+op_lengths kv_append_lengths, gqa_lengths, fp8_matmul_lengths;
+op_traffic kv_append_traffic, gqa_traffic, merge_states_traffic, fp8_matmul_traffic, convert_traffic;
 
 /* What several ops ask of a cache; name stands for it in messages. */
 tdm_status cache_settle(const char *name, tdm_kv_cache *cache);

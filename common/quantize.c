@@ -43,11 +43,6 @@ tdm_status convert_check(const union op_desc *desc, const union op_args *args)
     return check_scales("scale", args->convert.scale, d->dst.scaling ? &d->dst : &d->src);
 }
 
-void convert_lengths(const union op_desc *desc, const union op_args *args, tdm_lengths *lengths)
-{
-    (void)desc, (void)args, (void)lengths;
-}
-
 void convert_traffic(const union op_desc *desc, const union op_args *args, struct traffic *traffic)
 {
     (void)args;

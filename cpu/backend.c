@@ -5,11 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct impl cpu_kv_append, cpu_gqa_flash, cpu_gqa_naive, cpu_fp8_gemv, cpu_fp8_gemm, cpu_quantize,
-    cpu_dequantize;
+extern const struct impl cpu_kv_append, cpu_gqa_flash, cpu_gqa_naive, cpu_merge_states, cpu_fp8_gemv, cpu_fp8_gemm,
+    cpu_quantize, cpu_dequantize;
 
 static const struct impl *const impls[] = {
-    &cpu_kv_append, &cpu_gqa_flash, &cpu_gqa_naive, &cpu_fp8_gemv, &cpu_fp8_gemm, &cpu_quantize, &cpu_dequantize, NULL,
+    &cpu_kv_append, &cpu_gqa_flash,  &cpu_gqa_naive, &cpu_merge_states, &cpu_fp8_gemv, &cpu_fp8_gemm,
+    &cpu_quantize,  &cpu_dequantize, NULL,
 };
 
 static void open_leaf(struct cpu_state *state, struct cpu_leaf *leaf, const struct leaf_table *table)
@@ -22,7 +23,19 @@ static void open_leaf(struct cpu_state *state, struct cpu_leaf *leaf, const stru
                  cpu_feature_names(missing, names, sizeof names));
     else
         state->services->left_out(state->services->ctx, table->name, table->approximate, leaf->reason);
-    leaf->usable = leaf->reason[0] == 0;
+}
+
+/* Leaf rows better than the environment allows. */
+static void demote(struct cpu_state *state)
+{
+    const char *names[CPU_MAX_LEAVES + 1] = {NULL};
+    char reason[REASON_SIZE];
+    for (int i = 0; i < state->leaf_count; i++)
+        names[i] = state->leaves[i].table.name;
+    int count = state->services->demoted(state->services->ctx, names, reason);
+    for (int i = 0; i < count; i++)
+        if (!state->leaves[i].reason[0])
+            memcpy(state->leaves[i].reason, reason, sizeof reason);
 }
 
 static tdm_status cpu_open(const struct services *services, void **out)
@@ -35,6 +48,9 @@ static tdm_status cpu_open(const struct services *services, void **out)
     cpu_detect(&state->machine);
     for (; cpu_leaves[state->leaf_count] && state->leaf_count < CPU_MAX_LEAVES; state->leaf_count++)
         open_leaf(state, &state->leaves[state->leaf_count], cpu_leaves[state->leaf_count]);
+    demote(state);
+    for (int i = 0; i < state->leaf_count; i++)
+        state->leaves[i].usable = state->leaves[i].reason[0] == 0;
     services->log(services->ctx, TDM_LOG_INFO, "cpu: %s, %d threads", state->machine.name, services->threads);
     for (int i = 0; i < state->leaf_count; i++)
         services->log(services->ctx, TDM_LOG_INFO, "cpu: leaf %s: %s", state->leaves[i].table.name,

@@ -157,7 +157,7 @@ typedef struct tdm_kernel {
     const char *op;   /* the impl's op; "" for a leaf, which serves all ops                 */
     const char *name; /* as TANDEM_SKIP takes it                                            */
     int32_t is_leaf;
-    int32_t approximate; /* gives up the numeric contract; used only when TANDEM_ALLOW names it */
+    int32_t approximate; /* gives up the numeric contract; used only when the environment lets it in */
     int32_t usable;      /* by this context on this machine                                  */
     char reason[256];    /* why not, or ""                                                   */
 } tdm_kernel;

@@ -37,10 +37,10 @@ endfunction()
 
 tandem_suites(ops
   HELPERS ops/fp8_problem.c ops/gqa_problem.c ops/problem.c ops/variants.c ../bench/shapes.c
-  SUITES convert fp8_matmul gqa_bits gqa_shapes gqa_types gqa_values kv_append)
+  SUITES convert fp8_matmul gqa_bits gqa_shapes gqa_types gqa_values kv_append merge_states)
 tandem_suites(api
   HELPERS api/world.c
-  SUITES allocator bad_input explain info log memory open plugin pool)
+  SUITES allocator bad_input explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)

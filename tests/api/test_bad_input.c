@@ -15,7 +15,20 @@ struct bad_row {
     tdm_status status;
     const char *field, *change;
     void (*apply)(struct world *w);
+    bool rich; /* of world_enrich */
 };
+
+static void group(tdm_tensor *tensor, int64_t rows, int64_t channels)
+{
+    tensor->scaling = TDM_PER_GROUP;
+    tensor->block[0] = rows;
+    tensor->block[1] = channels;
+}
+
+static tdm_tensor plane(tdm_dtype dtype, int64_t batch, int64_t heads, int64_t rows)
+{
+    return (tdm_tensor){.dtype = dtype, .rank = 4, .dim = {batch, heads, rows, KEYS}};
+}
 
 /* Each table is read twice: for a function a row, then for the rows. */
 #define BAD(op, status, field, change)                  \
@@ -25,7 +38,7 @@ struct bad_row {
     }
 #include "bad_descs.inc"
 #undef BAD
-#define BAD(op, status, field, change) {op, status, field, #change, JOIN(desc_, __LINE__)},
+#define BAD(op, status, field, change) {op, status, field, #change, JOIN(desc_, __LINE__), false},
 static const struct bad_row descs[] = {
 #include "bad_descs.inc"
 };
@@ -36,13 +49,17 @@ static const struct bad_row descs[] = {
     {                                                   \
         change;                                         \
     }
+#define RICH BAD
 #include "bad_args.inc"
 #undef BAD
-#define BAD(op, status, field, change) {op, status, field, #change, JOIN(args_, __LINE__)},
+#undef RICH
+#define BAD(op, status, field, change) {op, status, field, #change, JOIN(args_, __LINE__), false},
+#define RICH(op, status, field, change) {op, status, field, #change, JOIN(args_, __LINE__), true},
 static const struct bad_row args[] = {
 #include "bad_args.inc"
 };
 #undef BAD
+#undef RICH
 
 /* The message starts with the field's name, or with a longer one that ends in it. */
 static void expect(const struct bad_row *row, tdm_status status)
@@ -58,6 +75,10 @@ Test(bad_input, the_world_is_valid)
 {
     struct world world;
     world_open(&world, 2);
+    cr_expect_eq(world_run_all(&world), TDM_OK, "%s", tdm_last_error());
+    world_close(&world);
+    world_open(&world, 2);
+    world_enrich(&world);
     cr_expect_eq(world_run_all(&world), TDM_OK, "%s", tdm_last_error());
     world_close(&world);
 }
@@ -80,6 +101,8 @@ static void check_args(const struct bad_row *row)
 {
     struct world world, made;
     world_open(&world, 1);
+    if (row->rich)
+        world_enrich(&world);
     cr_assert(!world_make(&world, row->op), "%s", tdm_last_error());
     made = world;
     row->apply(&world);

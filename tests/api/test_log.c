@@ -67,8 +67,13 @@ Test(log, trace_file)
     world_close(&world);
     FILE *file = fopen(path, "r");
     cr_assert(file);
-    static const char *const starts[] = {
-        "op,impl,leaf,ns,bytes,flops", "kv_append,", "gqa,", "fp8_matmul,", "quantize,", "dequantize,"};
+    static const char *const starts[] = {"op,impl,leaf,ns,bytes,flops",
+                                         "kv_append,",
+                                         "gqa,",
+                                         "merge_states,",
+                                         "fp8_matmul,",
+                                         "quantize,",
+                                         "dequantize,"};
     int lines = 0;
     for (; fgets(line, sizeof line, file); lines++)
         cr_expect(lines < COUNT(starts) && !strncmp(line, starts[lines], strlen(starts[lines])), "%s", line);

@@ -209,7 +209,7 @@ Test(open, settings_tell_what_was_read)
     int seen = 0, index = 0;
     tdm_setting setting = TDM_INIT(tdm_setting);
     for (; !tdm_setting_get(ctx, index, &setting); index++) {
-        cr_expect(!strncmp(setting.name, "TANDEM_", 7) && *setting.meaning, "%s", setting.name);
+        cr_expect(*setting.name && *setting.meaning, "%s", setting.name);
         const char *want = !strcmp(setting.name, "TANDEM_THREADS") ? "2"
                            : !strcmp(setting.name, "TANDEM_LOG")   ? "error"
                                                                    : NULL;
@@ -218,7 +218,7 @@ Test(open, settings_tell_what_was_read)
                   setting.value ? setting.value : "not set");
     }
     cr_expect_eq(seen, 2);
-    cr_expect_geq(index, 6);
+    cr_expect_geq(index, 10);
     cr_expect_eq(tdm_setting_get(ctx, -1, &setting), TDM_BAD_ARG);
     cr_expect_eq(tdm_setting_get(ctx, 0, NULL), TDM_BAD_ARG);
     cr_expect_eq(tdm_setting_get(NULL, 0, &setting), TDM_BAD_ARG);

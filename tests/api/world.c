@@ -21,11 +21,32 @@ static void init_memory(struct memory *m)
     FILL(m->b_scale);
     FILL(m->bias);
     FILL(m->plain);
+    for (int p = 0; p < PARTS; p++) {
+        FILL(m->part[p]);
+        FILL(m->part_lse[p]);
+    }
+    FILL(m->norm);
+    FILL(m->cos);
+    FILL(m->sin);
+    FILL(m->k_offset);
+    FILL(m->bias_plane);
+    FILL(m->head_sink);
+    FILL(m->alibi);
+    memset(m->scores, 0xEE, sizeof m->scores);
+    memset(m->mask_plane, 0x7B, sizeof m->mask_plane);
+    for (int i = 0; i < BATCH * MAX_Q; i++) {
+        m->append_positions[i] = m->gqa_positions[i] = i;
+        m->tree[i] = (2U << i % MAX_Q) - 1;
+    }
+    for (int i = 1; i < BATCH; i++) /* the last sequence has one token less */
+        m->tree[i * MAX_Q + MAX_Q - 1] = 0;
     memset(m->k, 3, sizeof m->k);
     memset(m->v, 0x9A, sizeof m->v);
     memset(m->b, 0x39, sizeof m->b);
     memset(m->out, 0xEE, sizeof m->out);
     memset(m->lse, 0xEE, sizeof m->lse);
+    memset(m->merged, 0xEE, sizeof m->merged);
+    memset(m->merged_lse, 0xEE, sizeof m->merged_lse);
     memset(m->product, 0xEE, sizeof m->product);
     for (size_t i = 0; i < sizeof m->k_scale / sizeof *m->k_scale; i++)
         m->k_scale[i] = 0.1F;
@@ -57,6 +78,9 @@ static void init_descs(struct world *w)
     w->gqa.q = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, K_DIM);
     w->gqa.out = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, V_DIM);
     w->gqa.cache = cache;
+    w->merge = TDM_INIT(tdm_merge_states_desc);
+    w->merge.part = w->merge.out = w->gqa.out;
+    w->merge.max_parts = PARTS;
     w->fp8 = TDM_INIT(tdm_fp8_matmul_desc);
     w->fp8.a = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {ROWS, K}};
     w->fp8.b = (tdm_tensor){.dtype = TDM_F8E4M3, .rank = 2, .scaling = TDM_PER_BLOCK, .dim = {N, K}, .block = {1, 8}};
@@ -76,13 +100,64 @@ void world_init(struct world *w)
     struct memory *m = &w->memory;
     init_memory(m);
     init_descs(w);
-    tdm_kv_data cache = {m->k, m->v, m->k_scale, m->v_scale, {NULL}};
-    w->append_args = (tdm_kv_append_args){sizeof(tdm_kv_append_args), m->new_k, m->new_v, cache, m->new_len, m->pos};
-    w->gqa_args = (tdm_gqa_args){sizeof(tdm_gqa_args), m->q, cache, m->q_len, m->kv_len, m->out, m->lse};
+    tdm_kv_data cache = {.k = m->k, .v = m->v, .k_scale = m->k_scale, .v_scale = m->v_scale};
+    w->append_args = (tdm_kv_append_args){.struct_size = sizeof(tdm_kv_append_args),
+                                          .k = m->new_k,
+                                          .v = m->new_v,
+                                          .cache = cache,
+                                          .new_len = m->new_len,
+                                          .pos = m->pos};
+    w->gqa_args = (tdm_gqa_args){.struct_size = sizeof(tdm_gqa_args),
+                                 .q = m->q,
+                                 .cache = cache,
+                                 .q_len = m->q_len,
+                                 .kv_len = m->kv_len,
+                                 .out = m->out,
+                                 .lse = m->lse};
+    for (int p = 0; p < PARTS; p++) {
+        w->parts[p] = m->part[p];
+        w->part_lses[p] = m->part_lse[p];
+    }
+    w->merge_args =
+        (tdm_merge_states_args){sizeof(tdm_merge_states_args), w->parts, w->part_lses, PARTS, m->merged, m->merged_lse};
     w->fp8_args = (tdm_fp8_matmul_args){
         sizeof(tdm_fp8_matmul_args), m->a, m->b, m->b_scale, m->bias, &m->a_scale, ROWS, m->product};
     w->quantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->plain, m->packed, m->scale};
     w->dequantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->packed, m->back, m->scale};
+}
+
+void world_enrich(struct world *w)
+{
+    struct memory *m = &w->memory;
+    tdm_rotary rotary = {TDM_F32, K_DIM, POSITIONS, 0};
+    tdm_norm norm = {TDM_F32, 1e-6F};
+    tdm_kv_cache *caches[] = {&w->append.cache, &w->gqa.cache};
+    for (int i = 0; i < 2; i++) {
+        caches[i]->rotate_k = caches[i]->rotate_v = caches[i]->has_k_offset = caches[i]->ring = 1;
+        caches[i]->ring_sinks = 1;
+    }
+    w->append.k_norm = w->gqa.q_norm = norm;
+    w->append.rotary = w->gqa.rotary = rotary;
+    w->append_args.cache.k_offset = w->gqa_args.cache.k_offset = m->k_offset;
+    w->append_args.k_norm = w->gqa_args.q_norm = m->norm;
+    w->append_args.cos = w->gqa_args.cos = m->cos;
+    w->append_args.sin = w->gqa_args.sin = m->sin;
+    w->append_args.positions = m->append_positions;
+    w->gqa_args.positions = m->gqa_positions;
+    w->gqa.window_left = 5; /* with MAX_Q more than the ring keeps, once it is full */
+    w->gqa.sink_tokens = 1;
+    w->gqa.softcap = 30;
+    w->gqa.has_head_sink = w->gqa.has_alibi = w->gqa.has_tree = 1;
+    w->gqa.bias = (tdm_tensor){.dtype = TDM_F32, .rank = 4, .dim = {1, Q_HEADS, MAX_Q, KEYS}};
+    w->gqa.mask = (tdm_tensor){.dtype = TDM_BITS, .rank = 4, .dim = {BATCH, 1, 1, KEYS}};
+    w->gqa.scores = (tdm_tensor){.dtype = TDM_F32, .rank = 4, .dim = {BATCH, Q_HEADS, MAX_Q, KEYS}};
+    w->gqa.capture = TDM_CAPTURE_PROBABILITIES;
+    w->gqa_args.bias = m->bias_plane;
+    w->gqa_args.mask = m->mask_plane;
+    w->gqa_args.scores = m->scores;
+    w->gqa_args.head_sink = m->head_sink;
+    w->gqa_args.alibi = m->alibi;
+    w->gqa_args.tree = m->tree;
 }
 
 void world_open(struct world *w, int threads)
@@ -112,13 +187,14 @@ void world_close(struct world *w)
 
 tdm_status world_create(struct world *w, enum each_op op)
 {
-    const void *const descs[] = {&w->append, &w->gqa, &w->fp8, &w->quantize, &w->dequantize};
+    const void *const descs[] = {&w->append, &w->gqa, &w->merge, &w->fp8, &w->quantize, &w->dequantize};
     return each_op_create(op, w->ctx, w->device, descs[op], &w->op);
 }
 
 tdm_status world_make(struct world *w, enum each_op op)
 {
-    const void *const args[] = {&w->append_args, &w->gqa_args, &w->fp8_args, &w->quantize_args, &w->dequantize_args};
+    const void *const args[] = {&w->append_args, &w->gqa_args,      &w->merge_args,
+                                &w->fp8_args,    &w->quantize_args, &w->dequantize_args};
     size_t bytes = 0;
     w->args = args[op];
     tdm_status status = world_create(w, op);

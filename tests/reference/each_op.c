@@ -2,7 +2,10 @@
 
 const char *each_op_name(enum each_op op)
 {
-    static const char *const names[] = {"kv_append", "gqa", "fp8_matmul", "quantize", "dequantize"};
+    static const char *const names[] = {
+        [APPEND] = "kv_append", [GQA] = "gqa",           [MERGE] = "merge_states",
+        [FP8] = "fp8_matmul",   [QUANTIZE] = "quantize", [DEQUANTIZE] = "dequantize",
+    };
     return names[op];
 }
 
@@ -13,6 +16,8 @@ tdm_status each_op_create(enum each_op op, tdm_ctx *ctx, tdm_device device, cons
         return tdm_kv_append_create(ctx, device, desc, made);
     case GQA:
         return tdm_gqa_create(ctx, device, desc, made);
+    case MERGE:
+        return tdm_merge_states_create(ctx, device, desc, made);
     case FP8:
         return tdm_fp8_matmul_create(ctx, device, desc, made);
     case QUANTIZE:
@@ -29,6 +34,8 @@ tdm_status each_op_run(enum each_op op, const tdm_op *made, tdm_workspace *works
         return tdm_kv_append_run(made, workspace, NULL, args);
     case GQA:
         return tdm_gqa_run(made, workspace, NULL, args);
+    case MERGE:
+        return tdm_merge_states_run(made, workspace, NULL, args);
     case FP8:
         return tdm_fp8_matmul_run(made, workspace, NULL, args);
     case QUANTIZE:

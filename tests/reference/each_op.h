@@ -1,10 +1,10 @@
-/* The five ops by number, for tests that go through all of them. */
+/* The ops by number, for tests that go through all of them. */
 #ifndef TESTS_REFERENCE_EACH_OP_H
 #define TESTS_REFERENCE_EACH_OP_H
 
 #include "tandem.h"
 
-enum each_op { APPEND, GQA, FP8, QUANTIZE, DEQUANTIZE, EACH_OPS };
+enum each_op { APPEND, GQA, MERGE, FP8, QUANTIZE, DEQUANTIZE, EACH_OPS };
 
 /* As events and kernel rows name it. */
 const char *each_op_name(enum each_op op);

@@ -22,6 +22,12 @@ struct gqa_expected {
 struct gqa_expected reference_gqa(const tdm_gqa_desc *desc, const tdm_gqa_args *args);
 void gqa_expected_free(struct gqa_expected *expected);
 
+/* What the merge of parts must give, where each part is known to within its bound: from what gqa must give for each
+ * range of keys it follows what it must give for all of them. A part as it lies in memory has bounds of 0. */
+struct gqa_expected reference_merge_states(const tdm_merge_states_desc *desc, const struct gqa_expected *part,
+                                           int32_t parts);
+struct gqa_expected reference_part(const tdm_merge_states_desc *desc, const void *part, const float *part_lse);
+
 /* Results of rows from args->m on are left 0. */
 struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args);
 

@@ -12,15 +12,18 @@ import re
 import subprocess
 import sys
 
-OPS = ["gqa", "kv_append", "fp8_matmul", "quantize", "dequantize"]
-VARIABLES = ["TANDEM_THREADS", "TANDEM_SKIP", "TANDEM_ALLOW", "TANDEM_LOG", "TANDEM_TRACE", "TANDEM_CUDA_PLUGIN"]
+OPS = ["gqa", "kv_append", "fp8_matmul", "quantize", "dequantize"]  # that can be timed
+OTHER_OPS = ["merge_states"]
+VARIABLES = ["TANDEM_THREADS", "TANDEM_SKIP", "TANDEM_ALLOW", "TANDEM_LOG", "TANDEM_TRACE", "TANDEM_CUDA_PLUGIN",
+             "ORT_GQA_DISABLE_FLASH_ATTENTION", "ORT_MLAS_QKGEMM_S8_APPROX_VNNI", "ORT_FP8_GEMV_MMA", "CA_CPU_ISA"]
 TIMES = ["min_us", "p10_us", "median_us", "p90_us"]
 QUICK = ["--repeat", "2", "--warmup", "0"]
 
 
 def tool(*arguments, **variables):
-    """Exit code, stdout and stderr of one call; TANDEM_ variables are only those given."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TANDEM_")}
+    """Exit code, stdout and stderr of one call; variables that the library reads are only those given."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("TANDEM_") and name not in VARIABLES}
     done = subprocess.run([sys.argv[1], *arguments], env=environment | variables, capture_output=True, text=True,
                           timeout=600)
     return done.returncode, done.stdout, done.stderr
@@ -39,7 +42,7 @@ def test_info_shows_devices_rows_and_variables():
     cpu = info["devices"][0]
     assert cpu["kind"] == "cpu" and cpu["present"] and cpu["threads"] == 1
     assert any(device["kind"] == "cuda" for device in info["devices"])
-    assert {row["op"] for row in cpu["kernels"] if not row["leaf"]} == set(OPS)
+    assert {row["op"] for row in cpu["kernels"] if not row["leaf"]} == set(OPS + OTHER_OPS)
     assert [row["name"] for row in cpu["kernels"] if row["leaf"]][-1] == "scalar"
     for device in info["devices"]:
         assert device["present"] or device["reason"]
@@ -57,6 +60,18 @@ def test_info_says_what_is_skipped():
     rows = {row["name"]: row for row in info["devices"][0]["kernels"]}
     assert not rows["flash"]["usable"] and "TANDEM_SKIP" in rows["flash"]["reason"]
     assert rows["naive"]["usable"]
+
+
+def test_variables_of_other_libraries_take_rows_away():
+    info = json.loads(tool("info", "--json", ORT_GQA_DISABLE_FLASH_ATTENTION="1", CA_CPU_ISA="scalar")[1])
+    rows = {row["name"]: row for row in info["devices"][0]["kernels"]}
+    assert not rows["flash"]["usable"] and "ORT_GQA_DISABLE_FLASH_ATTENTION" in rows["flash"]["reason"]
+    assert [name for name, row in rows.items() if row["leaf"] and row["usable"]] == ["scalar"]
+
+
+def test_odd_values_of_other_libraries_variables_are_warned_of():
+    code, _, err = tool("info", ORT_FP8_GEMV_MMA="maybe", TANDEM_LOG="warn")
+    assert code == 0 and "ORT_FP8_GEMV_MMA" in err and "maybe" in err and err.count("\n") == 1
 
 
 def test_bad_environment_is_reported():
