@@ -41,6 +41,8 @@ static int bits_of(tdm_dtype dtype)
         return 16;
     case TDM_I4:
         return 4;
+    case TDM_BITS:
+        return 1;
     default:
         return 8;
     }
@@ -54,9 +56,9 @@ int64_t format_bytes(tdm_dtype dtype, int64_t n)
 static uint32_t load_bits(tdm_dtype dtype, const void *data, int64_t i)
 {
     const unsigned char *bytes = data;
-    if (dtype == TDM_I4)
-        return i % 2 ? bytes[i / 2] >> 4 : bytes[i / 2] & 15;
-    int size = bits_of(dtype) / 8;
+    int width = bits_of(dtype), size = width / 8;
+    if (width < 8)
+        return bytes[i * width / 8] >> i * width % 8 & ((1u << width) - 1);
     uint32_t bits = 0;
     for (int b = 0; b < size; b++)
         bits |= (uint32_t)bytes[i * size + b] << 8 * b;
@@ -66,12 +68,13 @@ static uint32_t load_bits(tdm_dtype dtype, const void *data, int64_t i)
 static void store_bits(tdm_dtype dtype, void *data, int64_t i, uint32_t bits)
 {
     unsigned char *bytes = data;
-    if (dtype == TDM_I4) {
-        unsigned char kept = i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] & 240;
-        bytes[i / 2] = (unsigned char)(kept | bits << (i % 2 ? 4 : 0));
+    int width = bits_of(dtype), size = width / 8;
+    if (width < 8) {
+        unsigned char *byte = &bytes[i * width / 8];
+        unsigned shift = (unsigned)(i * width % 8);
+        *byte = (unsigned char)((*byte & ~(((1u << width) - 1) << shift)) | bits << shift);
         return;
     }
-    int size = bits_of(dtype) / 8;
     for (int b = 0; b < size; b++)
         bytes[i * size + b] = (unsigned char)(bits >> 8 * b);
 }
@@ -100,6 +103,9 @@ double format_decode(tdm_dtype dtype, const void *data, int64_t i)
         return bits >= 128 ? bits - 256.0 : bits;
     case TDM_I4:
         return bits - 8.0;
+    case TDM_BOOL:
+    case TDM_BITS:
+        return bits != 0;
     case TDM_E8M0:
         return bits == 255 ? NAN : ldexp(1, (int)bits - 127);
     default:
@@ -132,6 +138,8 @@ double format_round(tdm_dtype dtype, double x)
         double largest = dtype == TDM_I8 ? 127 : 7;
         return isnan(x) ? 0 : nearbyint(clamp(x, -largest - 1, largest)) + 0.0;
     }
+    if (dtype == TDM_BOOL || dtype == TDM_BITS)
+        return x != 0;
     return round_binary(binary_of(dtype), x);
 }
 
@@ -155,8 +163,9 @@ static uint32_t encode_binary(const struct binary *format, double value)
 void format_encode(tdm_dtype dtype, void *data, int64_t i, double x)
 {
     double value = format_round(dtype, x);
-    uint32_t bits = dtype == TDM_I8   ? (uint32_t)(int32_t)value & 255
-                    : dtype == TDM_I4 ? (uint32_t)(value + 8)
-                                      : encode_binary(binary_of(dtype), value);
+    uint32_t bits = dtype == TDM_I8                          ? (uint32_t)(int32_t)value & 255
+                    : dtype == TDM_I4                        ? (uint32_t)(value + 8)
+                    : dtype == TDM_BOOL || dtype == TDM_BITS ? (uint32_t)value
+                                                             : encode_binary(binary_of(dtype), value);
     store_bits(dtype, data, i, bits);
 }

@@ -1,164 +1,191 @@
+/* Attention by its formula; the bounds are those of docs/numerics.md, section "gqa". */
 #include "bounds.h"
-#include "reference.h"
+#include "gqa_row.h"
 #include "tensor.h"
+#include "visible.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* One cache tensor in full, [batch, kv_heads, capacity, channels]: what is stored, and the scale of each element. */
-struct plane {
-    double *stored, *scale;
-    int64_t heads, rows, channels;
-};
+/* ---- probabilities ------------------------------------------------------------------------------ */
 
-static struct plane plane_new(const tdm_tensor *tensor, const void *data, const float *scale)
+/* How far exp(s - maximum) may be off, where s is off by `error` and the row has `keys` of them. */
+static double weight_error(const struct row *row, double s, double error, double kv_len)
 {
-    struct plane plane = {tensor_read(tensor, data), NULL, tensor->dim[1], tensor->dim[2], tensor->dim[3]};
-    int64_t n = tensor_elements(tensor);
-    plane.scale = malloc((size_t)(n + 1) * sizeof(double));
-    for (int64_t i = 0; i < n; i++) {
-        int64_t c = i % plane.channels, row = i / plane.channels, r = row % plane.rows, head = row / plane.rows;
-        plane.scale[i] = tensor_scale(tensor, scale, head / plane.heads, head % plane.heads, r, c);
+    if (!isfinite(s))
+        return 0;
+    double distance = row->maximum - s, rescales = ceil(kv_len / KEY_BLOCK) + MERGES;
+    double roundings =
+        ROUNDOFF * ((double)row->keys + 1 + rescales + OUTPUT_ROUNDINGS + distance + error + row->spread);
+    error += 1.001 * (roundings + EXP_ERROR * (rescales + 1));
+    return error < 1 ? exp(-distance) * expm1(error) : exp(error - distance);
+}
+
+static void weigh_row(const struct attention *a, struct row *row, double sink)
+{
+    double kv_len = a->args->kv_len[row->b];
+    row->spread = 0;
+    for (int64_t t = 0; t < row->keys; t++)
+        row->spread = fmax(row->spread, row->score[t] + row->error[t] - row->maximum);
+    row->total = exp(sink - row->maximum);
+    row->drift = sink == -INFINITY ? 0 : weight_error(row, sink, 0, kv_len) + TINY;
+    for (int64_t t = 0; t < row->keys; t++) {
+        row->weight[t] = exp(row->score[t] - row->maximum);
+        row->weight_error[t] = weight_error(row, row->score[t], row->error[t], kv_len) + TINY;
+        row->total += row->weight[t];
+        row->drift += row->weight_error[t];
     }
-    return plane;
+    row->drift /= row->total;
 }
 
-static void plane_free(struct plane *plane)
+/* The bound on a quotient whose numerator is off by `error` and whose denominator is off by its drift. */
+static double quotient_bound(const struct row *row, double quotient, double error)
 {
-    free(plane->stored);
-    free(plane->scale);
+    if (!(row->drift < 1))
+        return isnan(row->drift) ? NAN : INFINITY;
+    return (error / row->total + fabs(quotient) * row->drift) / (1 - row->drift);
 }
 
-static int64_t plane_index(const struct plane *plane, int64_t b, int64_t h, int64_t r)
-{
-    return ((b * plane->heads + h) * plane->rows + r) * plane->channels;
-}
+/* ---- results --------------------------------------------------------------------------------------- */
 
-/* One query row: the visible keys [first, last), and for each of them what is known so far. */
-struct row {
-    const double *q;
-    double scale;
-    int64_t first, last;
-    double *score, *error; /* s and the bound on its error                              */
-    double *weight, *rate; /* p = exp(s - maximum) and the bound on its error: rate * p */
-    double total, drift;   /* their sums: of p and of rate * p                          */
-};
-
-static void visible(const tdm_gqa_desc *desc, int64_t position, int64_t kv_len, struct row *row)
-{
-    row->first = desc->window_left < 0 || position < desc->window_left ? 0 : position - desc->window_left;
-    row->last = desc->window_right < 0 || position + desc->window_right + 1 > kv_len
-                    ? kv_len
-                    : position + desc->window_right + 1;
-    if (row->last < row->first)
-        row->last = row->first;
-}
-
-/* Scores and, by section "Scores" of docs/numerics.md, their errors. */
-static void score_row(const struct plane *k, int64_t b, int64_t h, struct row *row)
-{
-    int64_t depth = k->channels;
-    for (int64_t j = row->first; j < row->last; j++) {
-        int64_t at = plane_index(k, b, h, j);
-        double sum = 0, magnitude = 0, underflow = 1;
-        for (int64_t c = 0; c < depth; c++) {
-            double stored = k->stored[at + c], scale = k->scale[at + c], product = row->q[c] * (stored * scale);
-            sum += product;
-            magnitude += fabs(product);
-            underflow += (1 + fabs(row->q[c])) * (1 + fabs(stored)) * (1 + fabs(scale));
-        }
-        row->score[j] = row->scale * sum;
-        row->error[j] =
-            gamma_of((double)depth + SCORE_ROUNDINGS) * fabs(row->scale) * magnitude + UNDERFLOW * underflow;
-    }
-}
-
-/* Probabilities and, by section "Probabilities", their errors. Returns the largest e, where a computed p is
- * within a factor of exp(e) of the exact one. */
-static double weigh_row(struct row *row, double maximum)
-{
-    double keys = (double)(row->last - row->first), rescales = ceil(keys / KEY_BLOCK) + 1, worst = 0, largest = 0;
-    for (int64_t j = row->first; j < row->last; j++)
-        worst = fmax(worst, isinf(row->score[j]) ? 0 : row->error[j]);
-    row->total = row->drift = 0;
-    for (int64_t j = row->first; j < row->last; j++) {
-        double distance = maximum - row->score[j] + 2 * worst;
-        double roundings = ROUNDOFF * (keys + rescales + OUTPUT_ROUNDINGS + distance) + EXP_ERROR * (rescales + 1);
-        double error = isinf(row->score[j]) ? 0 : row->error[j] + 1.001 * roundings;
-        row->weight[j] = exp(row->score[j] - maximum);
-        row->rate[j] = expm1(error);
-        row->total += row->weight[j];
-        row->drift += row->rate[j] * row->weight[j] + TINY;
-        largest = fmax(largest, error);
-    }
-    return largest;
-}
-
-/* One channel of the output, by section "Output"; `at` is where the channel of key 0 lies in v. */
-static void mix_channel(const struct plane *v, int64_t at, const struct row *row, double *value, double *bound)
+/* One channel of the output, of keys as they are stored. */
+static void mix_channel(const struct attention *a, struct row *row, int64_t c)
 {
     double sum = 0, error = 0;
-    for (int64_t j = row->first; j < row->last; j++) {
-        int64_t i = at + j * v->channels;
-        double x = v->stored[i] * v->scale[i];
-        sum += row->weight[j] * x;
-        error += (row->rate[j] * row->weight[j] + TINY) * fabs(x);
-        error += UNDERFLOW * (1 + row->total) * (1 + fabs(v->stored[i])) * (1 + fabs(v->scale[i]));
+    for (int64_t t = 0; t < row->keys; t++) {
+        int64_t i = plane_index(&a->v, row->b, row->kv_head, cache_row(&a->desc->cache, row->key[t])) + c;
+        double x = a->v.stored[i] * a->v.scale[i];
+        sum += row->weight[t] * x;
+        error += row->weight_error[t] * fabs(x);
+        error += UNDERFLOW * (1 + row->total) * (1 + fabs(a->v.stored[i])) * (1 + fabs(a->v.scale[i]));
     }
-    double drift = row->drift / row->total;
-    *value = sum / row->total;
-    *bound = drift < 1 ? (error / row->total + fabs(*value) * drift) / (1 - drift) : INFINITY;
+    row->out.value[c] = sum / row->total;
+    row->out.error[c] = quotient_bound(row, row->out.value[c], error);
 }
 
-static void attend(const struct plane *v, int64_t b, int64_t kv_head, struct row *row, struct expected *out,
-                   int64_t out_at, struct expected *lse, int64_t lse_at)
+static void expect_output(struct attention *a, struct row *row)
 {
-    double maximum = -INFINITY;
-    for (int64_t j = row->first; j < row->last; j++)
-        maximum = isnan(row->score[j]) || row->score[j] > maximum ? row->score[j] : maximum;
-    lse->value[lse_at] = -INFINITY;
-    if (maximum == -INFINITY)
-        return;
-    double largest = weigh_row(row, maximum);
-    lse->value[lse_at] = maximum + log(row->total);
-    lse->bound[lse_at] = largest + LOG_ERROR * log(row->total) + ROUNDOFF * fabs(lse->value[lse_at]) + TINY;
-    for (int64_t c = 0; c < v->channels; c++)
-        mix_channel(v, plane_index(v, b, kv_head, 0) + c, row, &out->value[out_at + c], &out->bound[out_at + c]);
+    int64_t n = a->v.channels;
+    for (int64_t c = 0; c < n; c++)
+        mix_channel(a, row, c);
+    if (a->desc->cache.rotate_v)
+        uncertain_rotation(row->out, n);
+    memcpy(a->expected.out.value + row->at * n, row->out.value, (size_t)n * sizeof(double));
+    memcpy(a->expected.out.bound + row->at * n, row->out.error, (size_t)n * sizeof(double));
+}
+
+static void expect_lse(struct attention *a, struct row *row)
+{
+    double part = log(row->total), lse = row->maximum + part, *bound = &a->expected.lse.bound[row->at];
+    a->expected.lse.value[row->at] = lse;
+    *bound = row->drift < 1 ? -log1p(-row->drift) : INFINITY;
+    *bound += LOG_ERROR * (fabs(part) + row->spread + *bound) + ROUNDOFF * (fabs(lse) + *bound) + TINY;
+    if (a->desc->cache.has_k_offset) /* added last */
+        *bound += ROUNDOFF * (fabs(lse - row->shift) + *bound);
+}
+
+static void expect_scores(struct attention *a, struct row *row)
+{
+    int64_t keys = a->desc->scores.dim[3];
+    bool scores = a->desc->capture == TDM_CAPTURE_SCORES;
+    double *value = a->expected.scores.value + row->at * keys, *bound = a->expected.scores.bound + row->at * keys;
+    for (int64_t j = 0; j < keys; j++)
+        value[j] = scores ? -INFINITY : 0;
+    for (int64_t t = 0; t < row->keys; t++) {
+        int64_t j = row->key[t];
+        if (scores) {
+            value[j] = row->score[t];
+            bound[j] = row->error[t];
+        } else if (row->maximum != -INFINITY) {
+            value[j] = row->weight[t] / row->total;
+            bound[j] = quotient_bound(row, value[j], row->weight_error[t]) + TINY;
+        }
+    }
+}
+
+static void attend(struct attention *a, struct row *row)
+{
+    const tdm_gqa_desc *d = a->desc;
+    double sink = d->has_head_sink ? (double)a->args->head_sink[row->h] : d->smooth_softmax ? 0 : -INFINITY;
+    score_row(a, row);
+    row->maximum = sink;
+    for (int64_t t = 0; t < row->keys; t++)
+        row->maximum = isnan(row->score[t]) || row->score[t] > row->maximum ? row->score[t] : row->maximum;
+    a->expected.lse.value[row->at] = -INFINITY;
+    if (row->maximum != -INFINITY) {
+        weigh_row(a, row, sink);
+        expect_output(a, row);
+        expect_lse(a, row);
+    }
+    if (d->capture != TDM_CAPTURE_NONE)
+        expect_scores(a, row);
+}
+
+static double *numbers(int64_t n)
+{
+    return malloc((size_t)(n + 1) * sizeof(double));
+}
+
+static struct uncertain uncertain_new(int64_t n)
+{
+    return (struct uncertain){numbers(n), numbers(n)};
+}
+
+static struct row row_new(int64_t keys, int64_t k_channels, int64_t v_channels)
+{
+    return (struct row){.q = uncertain_new(k_channels),
+                        .plain = uncertain_new(k_channels),
+                        .key = malloc((size_t)(keys + 1) * sizeof(int64_t)),
+                        .score = numbers(keys),
+                        .error = numbers(keys),
+                        .weight = numbers(keys),
+                        .weight_error = numbers(keys),
+                        .out = uncertain_new(v_channels)};
+}
+
+static void row_free(struct row *row)
+{
+    double *all[] = {row->q.value, row->q.error, row->plain.value,  row->plain.error, row->score,
+                     row->error,   row->weight,  row->weight_error, row->out.value,   row->out.error};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    free(row->key);
 }
 
 struct gqa_expected reference_gqa(const tdm_gqa_desc *desc, const tdm_gqa_args *args)
 {
     int64_t batch = desc->q.dim[0], q_heads = desc->q.dim[1], max_q = desc->q.dim[2], head_dim = desc->q.dim[3];
-    int64_t group = q_heads / desc->cache.k.dim[1], v_head_dim = desc->out.dim[3];
-    struct gqa_expected expected = {expected_new(tensor_elements(&desc->out)), expected_new(batch * q_heads * max_q)};
-    struct plane k = plane_new(&desc->cache.k, args->cache.k, args->cache.k_scale);
-    struct plane v = plane_new(&desc->cache.v, args->cache.v, args->cache.v_scale);
-    double *q = tensor_read(&desc->q, args->q);
-    int64_t keys = desc->cache.k.dim[2];
-    double *scratch = malloc((size_t)(4 * keys + 1) * sizeof *scratch);
-    struct row row = {.scale = desc->scale != 0 ? desc->scale : 1 / sqrt((double)head_dim),
-                      .score = scratch,
-                      .error = scratch + keys,
-                      .weight = scratch + 2 * keys,
-                      .rate = scratch + 3 * keys};
+    int64_t longest = 0;
     for (int64_t b = 0; b < batch; b++)
-        for (int64_t h = 0; h < q_heads; h++)
-            for (int64_t i = 0; i < args->q_len[b]; i++) {
-                int64_t at = (b * q_heads + h) * max_q + i;
-                row.q = q + at * head_dim;
-                visible(desc, args->kv_len[b] - args->q_len[b] + i, args->kv_len[b], &row);
-                score_row(&k, b, h / group, &row);
-                attend(&v, b, h / group, &row, &expected.out, at * v_head_dim, &expected.lse, at);
+        longest = args->kv_len[b] > longest ? args->kv_len[b] : longest;
+    struct attention a = {.desc = desc,
+                          .args = args,
+                          .k = plane_new(&desc->cache.k, args->cache.k, args->cache.k_scale),
+                          .v = plane_new(&desc->cache.v, args->cache.v, args->cache.v_scale),
+                          .q = tensor_read(&desc->q, args->q),
+                          .scale = desc->scale != 0 ? desc->scale : 1 / sqrt((double)head_dim)};
+    a.expected.out = expected_new(tensor_elements(&desc->out));
+    a.expected.lse = expected_new(batch * q_heads * max_q);
+    a.expected.scores = expected_new(desc->scores.rank ? tensor_elements(&desc->scores) : 0);
+    struct row row = row_new(longest, head_dim, desc->out.dim[3]);
+    for (row.b = 0; row.b < batch; row.b++)
+        for (row.h = 0; row.h < q_heads; row.h++)
+            for (row.i = 0; row.i < args->q_len[row.b]; row.i++) {
+                row.kv_head = row.h / (q_heads / a.k.heads);
+                row.at = (row.b * q_heads + row.h) * max_q + row.i;
+                attend(&a, &row);
             }
-    plane_free(&k);
-    plane_free(&v);
-    free(q);
-    free(scratch);
-    return expected;
+    row_free(&row);
+    plane_free(&a.k);
+    plane_free(&a.v);
+    free(a.q);
+    return a.expected;
 }
 
 void gqa_expected_free(struct gqa_expected *expected)
 {
     expected_free(&expected->out);
     expected_free(&expected->lse);
+    expected_free(&expected->scores);
 }

@@ -9,7 +9,7 @@
 struct gqa_expected reference_part(const tdm_merge_states_desc *desc, const void *part, const float *part_lse)
 {
     int64_t n = tensor_elements(&desc->part), rows = n / desc->part.dim[3];
-    struct gqa_expected known = {expected_new(n), expected_new(rows)};
+    struct gqa_expected known = {.out = expected_new(n), .lse = expected_new(rows)};
     double *x = tensor_read(&desc->part, part);
     memcpy(known.out.value, x, (size_t)n * sizeof *x);
     for (int64_t row = 0; row < rows; row++)
@@ -77,7 +77,7 @@ struct gqa_expected reference_merge_states(const tdm_merge_states_desc *desc, co
                                            int32_t parts)
 {
     int64_t n = tensor_elements(&desc->out), channels = desc->out.dim[3];
-    struct gqa_expected expected = {expected_new(n), expected_new(n / channels)};
+    struct gqa_expected expected = {.out = expected_new(n), .lse = expected_new(n / channels)};
     double *scratch = malloc((size_t)(2 * parts + 1) * sizeof *scratch);
     struct merged m = {.part = part, .parts = parts, .weight = scratch, .error = scratch + parts};
     for (m.row = 0; m.row < n / channels; m.row++) {

@@ -16,8 +16,9 @@ void reference_dequantize(const tdm_convert_desc *desc, const tdm_convert_args *
 
 /* Results of rows from q_len on are left 0. */
 struct gqa_expected {
-    struct expected out; /* as desc->out                      */
-    struct expected lse; /* [batch, q_heads, max_q]           */
+    struct expected out;    /* as desc->out                      */
+    struct expected lse;    /* [batch, q_heads, max_q]           */
+    struct expected scores; /* as desc->scores, with a capture   */
 };
 struct gqa_expected reference_gqa(const tdm_gqa_desc *desc, const tdm_gqa_args *args);
 void gqa_expected_free(struct gqa_expected *expected);

@@ -61,6 +61,11 @@ int64_t tensor_dim(const tdm_tensor *tensor, int from_last)
     return from_last < tensor->rank ? tensor->dim[tensor->rank - 1 - from_last] : 1;
 }
 
+int64_t tensor_groups(const tdm_tensor *tensor)
+{
+    return tensor->scaling == TDM_PER_GROUP ? (tensor_dim(tensor, 0) + tensor->block[1] - 1) / tensor->block[1] : 1;
+}
+
 int64_t tensor_scales(const tdm_tensor *tensor)
 {
     int64_t channels = tensor_dim(tensor, 0), rows = tensor_dim(tensor, 1), heads = tensor_dim(tensor, 2);
@@ -76,6 +81,8 @@ int64_t tensor_scales(const tdm_tensor *tensor)
     case TDM_PER_BLOCK:
         return ((rows + tensor->block[0] - 1) / tensor->block[0]) *
                ((channels + tensor->block[1] - 1) / tensor->block[1]);
+    case TDM_PER_GROUP:
+        return tensor_dim(tensor, 3) * heads * rows * tensor_groups(tensor);
     }
     return 0;
 }
@@ -105,13 +112,16 @@ double *tensor_read(const tdm_tensor *tensor, const void *data)
 
 double tensor_scale(const tdm_tensor *tensor, const float *scale, int64_t b, int64_t h, int64_t r, int64_t c)
 {
+    int64_t row = (b * tensor_dim(tensor, 2) + h) * tensor_dim(tensor, 1) + r;
     switch (tensor->scaling) {
     case TDM_PER_TENSOR:
         return scale[0];
     case TDM_PER_CHANNEL:
         return scale[h * tensor_dim(tensor, 0) + c];
     case TDM_PER_TOKEN:
-        return scale[(b * tensor_dim(tensor, 2) + h) * tensor_dim(tensor, 1) + r];
+        return scale[row];
+    case TDM_PER_GROUP:
+        return scale[row * tensor_groups(tensor) + c / tensor->block[1]];
     default:
         return 1;
     }
@@ -119,12 +129,12 @@ double tensor_scale(const tdm_tensor *tensor, const float *scale, int64_t b, int
 
 const char *format_name(tdm_dtype dtype)
 {
-    static const char *const names[] = {"none", "f32", "f16", "bf16", "f8e4m3", "e8m0", "i8", "i4"};
+    static const char *const names[] = {"none", "f32", "f16", "bf16", "f8e4m3", "e8m0", "i8", "i4", "bool", "bits"};
     return names[dtype];
 }
 
 const char *scaling_text(tdm_scaling scaling)
 {
-    static const char *const names[] = {"unscaled", "tensor", "channel", "token", "block"};
+    static const char *const names[] = {"unscaled", "tensor", "channel", "token", "block", "group"};
     return names[scaling];
 }

@@ -23,6 +23,9 @@ int64_t tensor_bytes(const tdm_tensor *tensor);
 
 int64_t tensor_elements(const tdm_tensor *tensor);
 
+/* How many scales a row has that change along it: the groups of PER_GROUP, else 1. */
+int64_t tensor_groups(const tdm_tensor *tensor);
+
 /* How many scales the tensor has, by its scaling; 0 when unscaled. */
 int64_t tensor_scales(const tdm_tensor *tensor);
 
@@ -38,10 +41,16 @@ int64_t tensor_dim(const tdm_tensor *tensor, int from_last);
 /* The stored values of the whole tensor, dense and not scaled. The caller frees them. */
 double *tensor_read(const tdm_tensor *tensor, const void *data);
 
-/* Whether dtype is stored with scales. */
+/* Whether dtype is an integer, stored with scales. */
 static inline bool is_quantized(tdm_dtype dtype)
 {
     return dtype == TDM_I8 || dtype == TDM_I4;
+}
+
+/* Whether append and quantize write the scales. */
+static inline bool is_dynamic(const tdm_tensor *tensor)
+{
+    return tensor->scaling == TDM_PER_TOKEN || tensor->scaling == TDM_PER_GROUP;
 }
 
 const char *format_name(tdm_dtype dtype);
