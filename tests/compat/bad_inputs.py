@@ -7,6 +7,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 import peer
 from configs import SIMPLE
 from data import Data
+from ort import OrtRun
 from ours import Step
 from tandem_api import BAD_ARG, Failure
 
@@ -31,7 +32,7 @@ class Asked:
         self.inputs[name] = np.full_like(self.inputs[name], value)
 
     def run(self):
-        peer.run(self.attributes, self.inputs, self.outputs)
+        OrtRun(self.attributes, self.inputs, self.outputs).run()
 
 
 def set_dim(field, index, value):
@@ -71,15 +72,16 @@ CASES = {
         {"kv_heads": 2}, lambda a: a.attributes.update(num_heads=3), set_dim("gqa_desc.q", 1, 3)),
     "another head size in the past": (
         {}, lambda a: a.reshape("past_key", 2, 1, 8, 24), set_dim("gqa_desc.cache.k", 3, 24)),
-    "another batch in the past": ({}, lambda a: a.reshape("past_key", 3, 1, 8, 16), set_dim("append_desc.cache.k", 0, 3)),
+    "another batch in the past": (
+        {}, lambda a: a.reshape("past_key", 3, 1, 8, 16), set_dim("append_desc.cache.k", 0, 3)),
     "another batch in the keys": ({}, lambda a: a.reshape("key", 3, 1, 16), set_dim("append_desc.k", 0, 3)),
     "other tokens in the keys": ({}, lambda a: (a.reshape("key", 2, 2, 16), a.reshape("value", 2, 2, 16)),
                                  set_dim("append_desc.k", 2, 2)),
-    "other kv heads in the past": ({}, lambda a: a.reshape("past_key", 2, 3, 8, 16), set_dim("append_desc.cache.k", 1, 3)),
+    "other kv heads in the past": (
+        {}, lambda a: a.reshape("past_key", 2, 3, 8, 16), set_dim("append_desc.cache.k", 1, 3)),
     "values of another size": ({}, lambda a: a.reshape("value", 2, 1, 24), set_dim("append_desc.v", 3, 24)),
     "keys without values": ({}, lambda a: a.inputs.pop("value"), set_field("append_args.v", None)),
-    "a past of one side": (
-        {}, lambda a: a.inputs.pop("past_value"), set_field("append_args.cache.v", None)),
+    "a past of one side": ({}, lambda a: a.inputs.pop("past_value"), set_field("append_args.cache.v", None)),
     "no key scale": (INT8, lambda a: a.inputs.pop("k_scale"), set_field("append_args.cache.k_scale", None)),
     "no value scale": (INT8, lambda a: a.inputs.pop("v_scale"), set_field("append_args.cache.v_scale", None)),
     "a length below 0": ({}, lambda a: a.fill("seqlens_k", -2), set_array("kv_len", -1)),

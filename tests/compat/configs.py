@@ -111,11 +111,11 @@ def draw(seed):
     return Config(
         seed=seed, phase=phase, half=chance(0.4), cache=cache, batch=batch, kv_heads=kv_heads, group=group,
         head_size=size, **lengths, packed=not shared_kv and chance(0.25), shared_kv=shared_kv, window=window,
-        windowed_cache=windowed, causal=causal, scale=pick(0.0, 0.0, 0.3, -0.2), softcap=0.0 if flash else pick(0.0, 2.0, 30.0),
-        smooth=not (flash or sink) and chance(0.2), sink=sink, bias=bias, bias_masks=bool(bias) and chance(0.5),
-        capture=0 if flash or windowed else pick(0, 0, 1, 2), rotary=pick(*range(16, size + 1, 16)) if rotary else 0,
-        interleaved=rotary and chance(0.5), position_ids=rotary and chance(0.4), peer_flash=flash or chance(0.5),
-        tandem_naive=chance(0.3))
+        windowed_cache=windowed, causal=causal, scale=pick(0.0, 0.0, 0.3, -0.2),
+        softcap=0.0 if flash else pick(0.0, 2.0, 30.0), smooth=not (flash or sink) and chance(0.2), sink=sink,
+        bias=bias, bias_masks=bool(bias) and chance(0.5), capture=0 if flash or windowed else pick(0, 0, 1, 2),
+        rotary=pick(*range(16, size + 1, 16)) if rotary else 0, interleaved=rotary and chance(0.5),
+        position_ids=rotary and chance(0.4), peer_flash=flash or chance(0.5), tandem_naive=chance(0.3))
 
 
 def draw_lengths(random, phase, batch, windowed, shared_kv, window, plain):

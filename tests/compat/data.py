@@ -1,7 +1,7 @@
 """The inputs of a configuration, made from its seed."""
 import numpy as np
 
-NEVER = 32  # rows of the rotary tables beyond those that positions without position_ids reach
+SPARE = 32  # rows of the rotary tables beyond the tokens, for position_ids
 
 
 class Data:
@@ -47,10 +47,10 @@ class Data:
         self.positions = np.add.outer(config.pos, np.arange(config.new)).astype(np.int32)
         if not config.rotary:
             return
-        rows = config.total + config.new + NEVER
+        rows = config.total + config.new + SPARE
         if config.position_ids:
             if config.phase == "prompt":  # one start for the whole batch
-                self.positions = self.random.integers(NEVER) + np.tile(np.arange(config.new), (config.batch, 1))
+                self.positions = self.random.integers(SPARE) + np.tile(np.arange(config.new), (config.batch, 1))
             else:
                 self.positions = self.random.integers(rows, size=(config.batch, config.new))
             self.position_ids = self.positions.astype(np.int64)

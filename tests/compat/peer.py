@@ -1,15 +1,7 @@
-"""ONNX Runtime's GroupQueryAttention on the CPU: a model of one node, made for its inputs and run once."""
-import os
-
+"""A configuration as ONNX Runtime's GroupQueryAttention takes it."""
 import numpy as np
-import onnxruntime
-from onnx import helper
 
-DISABLE_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"  # read when a session is made
-INPUTS = ("query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache",
-          "sin_cache", "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale", "q_norm_weight",
-          "k_norm_weight", "query_seqlens")
-OUTPUTS = ("output", "present_key", "present_value", "output_qk")
+from ort import OrtRun
 
 
 def attributes(config):
@@ -58,51 +50,8 @@ def outputs(config, data):
     return made
 
 
-def value_info(name, array):
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-
-
-def model(attribute, given, results):
-    """The serialised model of one node."""
-    operands = [name if name in given else "" for name in INPUTS]
-    wanted = [name if name in results else "" for name in OUTPUTS]
-    node = helper.make_node("GroupQueryAttention", operands, wanted, domain="com.microsoft", **attribute)
-    infos = [[value_info(*item) for item in side.items()] for side in (given, results)]
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    graph = helper.make_graph([node], "gqa", *infos)
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
-
-
-def make_session(serialised, flash):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    os.environ[DISABLE_FLASH] = "0" if flash else "1"
-    try:
-        return onnxruntime.InferenceSession(serialised, options, providers=["CPUExecutionProvider"])
-    finally:
-        del os.environ[DISABLE_FLASH]
-
-
-def run(attribute, given, results, flash=True, in_place=False):
-    """Fill the arrays of `results`. In place: past and present are one buffer."""
-    session = make_session(model(attribute, given, results), flash)
-    binding = session.io_binding()
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in results.items()}
-    for name, array in given.items():
-        if in_place and name.startswith("past_"):
-            present = name.replace("past", "present")
-            results[present][...] = array
-            binding.bind_ortvalue_input(name, values[present])
-        else:
-            binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-    for name, value in values.items():
-        binding.bind_ortvalue_output(name, value)
-    session.run_with_iobinding(binding)
-
-
 def attend(config, data):
-    """What the operator makes of a configuration."""
+    """What the operator makes of a configuration: arrays by name."""
     made = outputs(config, data)
-    run(attributes(config), inputs(config, data), made, config.peer_flash, config.in_place)
+    OrtRun(attributes(config), inputs(config, data), made, config.peer_flash, config.in_place).run()
     return made
