@@ -15,6 +15,7 @@ set(TANDEM_SOURCES
     common/op_rows.c
     common/ops.c
     common/pool.c
+    common/product.c
     common/quantize.c
     common/rotary.c
     common/sized.c
@@ -36,6 +37,7 @@ set(TANDEM_SOURCES
     cpu/kv_append.c
     cpu/merge_states.c
     cpu/prepare.c
+    cpu/product.c
     cpu/rows.c
     cpu/leaves/leaf_scalar.c)
 

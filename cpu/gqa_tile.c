@@ -129,7 +129,8 @@ static void values_by_row(struct tile *t, struct keys keys, const float *s, bool
     for (int r = 0; r < t->rows; r++) {
         struct span see = tile_span(t, r, keys);
         float *o = t->o + r * lay->o_stride, seen[KEY_BLOCK] = {0};
-        tile_edit(t, r, keys, see, seen + see.first);
+        if (see.end > see.first)
+            tile_edit(t, r, keys, see, seen + see.first);
         if (!accumulate)
             memset(o, 0, (size_t)t->g->v_dim * sizeof *o);
         for (int j = see.first, n; j < see.end; j += n) {

@@ -13,6 +13,7 @@
  *   v_hmax(x)                     the largest lane
  *   v_sums(acc, n, out)           out[i] = sum of the lanes of acc[i], i < n: always the same tree of additions;
  *                                 out holds n rounded up to a multiple of VW, n is a constant
+ *   v_swap(x, h)                  lane i of the result is lane i ^ h of x; h a power of two below VW
  *   v_transpose(x)                the VW x VW matrix in x[VW]
  *   v_load_T(row, i)              elements i .. i + VW of a stored row of type T, widened exactly
  *   v_part_T(row, i, n)           the first n of them, nothing read behind; the other lanes hold finite values

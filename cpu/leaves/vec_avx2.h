@@ -170,6 +170,11 @@ INLINE void v_sums(const vf *acc, const int n, float *out)
     }
 }
 
+INLINE vf v_swap(vf x, int h)
+{
+    return h == 1 ? _mm256_permute_ps(x, 0xb1) : h == 2 ? _mm256_permute_ps(x, 0x4e) : _mm256_permute2f128_ps(x, x, 1);
+}
+
 INLINE void v_transpose(vf *x)
 {
     __m256 t[8];

@@ -154,6 +154,14 @@ INLINE void v_sums(const vf *acc, const int n, float *out)
     v_store(out, add_quarters(add_quarters(quarters[0], quarters[1]), add_quarters(quarters[2], quarters[3])));
 }
 
+INLINE vf v_swap(vf x, int h)
+{
+    return h == 1   ? _mm512_shuffle_ps(x, x, 0xb1)
+           : h == 2 ? _mm512_shuffle_ps(x, x, 0x4e)
+           : h == 4 ? _mm512_shuffle_f32x4(x, x, 0xb1)
+                    : _mm512_shuffle_f32x4(x, x, 0x4e);
+}
+
 INLINE void v_transpose(vf *x)
 {
     __m512 t[16];

@@ -128,6 +128,13 @@ INLINE void v_sums(const vf *acc, const int n, float *out)
         out[i] = acc[i];
 }
 
+/* There is nothing to swap in one lane. */
+INLINE vf v_swap(vf x, int h)
+{
+    (void)h;
+    return x;
+}
+
 INLINE void v_transpose(vf *x)
 {
     (void)x;
