@@ -79,3 +79,13 @@ if(TARGET tandem-run)
     endif()
   endif()
 endif()
+
+# Beside ONNX Runtime, in one process; Python cannot load a library that is built for a sanitizer.
+if(BUILD_SHARED_LIBS AND NOT TANDEM_SANITIZE)
+  execute_process(COMMAND "${python}" -c "import numpy, onnx, onnxruntime" RESULT_VARIABLE missing ERROR_QUIET)
+  if(missing)
+    tandem_skip(compat "${python} lacks the packages of tests/compat/requirements.txt")
+  else()
+    tandem_check(compat compat 900 "${python}" "${here}/compat/test_compat.py" $<TARGET_FILE:tandem>)
+  endif()
+endif()
