@@ -18,8 +18,8 @@ target_link_libraries(leaf_emulated PRIVATE tandem_flags)
 target_compile_options(leaf_emulated PRIVATE -include "${here}/leaf/emulate_avx512.h" -Wno-psabi
                                              -O1) # more optimisation takes minutes
 
-tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_softmax.c
-                          leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
+tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_score.c
+                          leaf/check_softmax.c leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
 tandem_check(leaf_check leaf 600 leaf_check)
 
 # tandem_suites(FOLDER HELPERS... SUITES NAME...): FOLDER/test_NAME.c, with what its suites share.
