@@ -8,8 +8,13 @@
 #include "layers.h"
 
 static const char *const names[CALIBRATION_PARTS] = {
-    "k_offset", "k_absmax",        "k_absmax+rotate", "k_absmax+offset", "k_absmax+rotate+offset",
-    "v_absmax", "v_absmax+rotate",
+    [K_OFFSET] = "k_offset",
+    [K_ABSMAX] = "k_absmax",
+    [K_ABSMAX + ROTATED] = "k_absmax+rotate",
+    [K_ABSMAX + SHIFTED] = "k_absmax+offset",
+    [K_ABSMAX + ROTATED + SHIFTED] = "k_absmax+rotate+offset",
+    [V_ABSMAX] = "v_absmax",
+    [V_ABSMAX + ROTATED] = "v_absmax+rotate",
 };
 
 static int64_t width_of(const calibration *c)

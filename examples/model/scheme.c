@@ -4,23 +4,25 @@
 
 static const struct form {
     const char *name;
-    cache_scheme scheme;
+    tdm_dtype dtype;
+    tdm_scaling scaling;
+    int32_t group;
 } forms[] = {
-    {"f32", {TDM_F32, TDM_UNSCALED, 0, false, false}},
-    {"f16", {TDM_F16, TDM_UNSCALED, 0, false, false}},
-    {"bf16", {TDM_BF16, TDM_UNSCALED, 0, false, false}},
-    {"fp8", {TDM_F8E4M3, TDM_UNSCALED, 0, false, false}},
-    {"fp8-token", {TDM_F8E4M3, TDM_PER_TOKEN, 0, false, false}},
-    {"int8-tensor", {TDM_I8, TDM_PER_TENSOR, 0, false, false}},
-    {"int8-channel", {TDM_I8, TDM_PER_CHANNEL, 0, false, false}},
-    {"int8-token", {TDM_I8, TDM_PER_TOKEN, 0, false, false}},
-    {"int8-group32", {TDM_I8, TDM_PER_GROUP, 32, false, false}},
-    {"int4-tensor", {TDM_I4, TDM_PER_TENSOR, 0, false, false}},
-    {"int4-channel", {TDM_I4, TDM_PER_CHANNEL, 0, false, false}},
-    {"int4-token", {TDM_I4, TDM_PER_TOKEN, 0, false, false}},
-    {"int4-group16", {TDM_I4, TDM_PER_GROUP, 16, false, false}},
-    {"int4-group32", {TDM_I4, TDM_PER_GROUP, 32, false, false}},
-    {"int4-group64", {TDM_I4, TDM_PER_GROUP, 64, false, false}},
+    {"f32", TDM_F32, TDM_UNSCALED, 0},
+    {"f16", TDM_F16, TDM_UNSCALED, 0},
+    {"bf16", TDM_BF16, TDM_UNSCALED, 0},
+    {"fp8", TDM_F8E4M3, TDM_UNSCALED, 0},
+    {"fp8-token", TDM_F8E4M3, TDM_PER_TOKEN, 0},
+    {"int8-tensor", TDM_I8, TDM_PER_TENSOR, 0},
+    {"int8-channel", TDM_I8, TDM_PER_CHANNEL, 0},
+    {"int8-token", TDM_I8, TDM_PER_TOKEN, 0},
+    {"int8-group32", TDM_I8, TDM_PER_GROUP, 32},
+    {"int4-tensor", TDM_I4, TDM_PER_TENSOR, 0},
+    {"int4-channel", TDM_I4, TDM_PER_CHANNEL, 0},
+    {"int4-token", TDM_I4, TDM_PER_TOKEN, 0},
+    {"int4-group16", TDM_I4, TDM_PER_GROUP, 16},
+    {"int4-group32", TDM_I4, TDM_PER_GROUP, 32},
+    {"int4-group64", TDM_I4, TDM_PER_GROUP, 64},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -46,9 +48,9 @@ static bool parse_one(const char **text, cache_scheme *scheme, error *err)
     size_t length = strcspn(word, "+/");
     const struct form *form = find_form(word, length);
     if (form == NULL) {
-        return fail(err, "got %.64s, and --help lists what there is", word);
+        return fail(err, "got %.64s, want a scheme that --help lists", word);
     }
-    *scheme = form->scheme;
+    *scheme = (cache_scheme){.dtype = form->dtype, .scaling = form->scaling, .group = form->group};
     for (word += length; *word == '+'; word += length) {
         length = strcspn(++word, "+/");
         if (is(word, length, "rotate")) {
@@ -78,9 +80,9 @@ bool cache_scheme_parse(const char *text, cache_scheme *k, cache_scheme *v, erro
         return false;
     }
     if (*text != '\0') {
-        return fail(err, "got %.64s after keys and values", text);
+        return fail(err, "got %.64s after keys and values, want nothing", text);
     }
-    return !v->offset || fail(err, "got +offset for values, and only keys have one");
+    return !v->offset || fail(err, "got +offset for values, want it for keys only");
 }
 
 void cache_scheme_usage(FILE *out)
@@ -95,12 +97,7 @@ void cache_scheme_usage(FILE *out)
                  "  -tensor, -channel and +offset want a --calibrate run first\n");
 }
 
-bool cache_scheme_is_static(const cache_scheme *scheme)
-{
-    return scheme->scaling == TDM_PER_TENSOR || scheme->scaling == TDM_PER_CHANNEL;
-}
-
 bool cache_scheme_is_calibrated(const cache_scheme *scheme)
 {
-    return cache_scheme_is_static(scheme) || scheme->offset;
+    return scheme->offset || scheme->scaling == TDM_PER_TENSOR || scheme->scaling == TDM_PER_CHANNEL;
 }

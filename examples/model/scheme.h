@@ -20,10 +20,7 @@ bool cache_scheme_parse(const char *text, cache_scheme *k, cache_scheme *v, erro
 /* Explain what may be given. */
 void cache_scheme_usage(FILE *out);
 
-/* True when the scales are fixed before the run. */
-bool cache_scheme_is_static(const cache_scheme *scheme);
-
-/* True when something was measured on another text before: static scales, or an offset. */
+/* True when something has to be measured on another text first: static scales, or an offset. */
 bool cache_scheme_is_calibrated(const cache_scheme *scheme);
 
 #endif

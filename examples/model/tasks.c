@@ -209,8 +209,10 @@ bool task_calibrate(model *m, const token_list *text, const char *path, error *e
     bool ok = calibration_create(&seen, &m->from->cfg, err);
     if (ok) {
         ok = prefill(m, text, logits, err);
-        observe(m, (int64_t)text->count, &seen);
-        ok = ok && calibration_write(&seen, path, err);
+        if (ok) {
+            observe(m, (int64_t)text->count, &seen);
+            ok = calibration_write(&seen, path, err);
+        }
         calibration_destroy(&seen);
     }
     free(logits);

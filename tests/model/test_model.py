@@ -216,7 +216,7 @@ def check_bad_safetensors(suite, path, weights):
         ok = result.returncode == 1 and message.startswith(f"tandem-run: {victim}: ") and word in message
         suite.check(ok, f"safetensors, {what}", f"exit code {result.returncode}, {message!r}")
     for scheme, word in (("int7", "got int7"), ("", "--cache"), ("int4-token+", "+rotate or"), ("f32+spin", "got +spin"),
-                         ("f32/", "--cache"), ("f16/f16+offset", "only keys"), ("f32/f32/f32", "got /f32")):  # fmt: skip
+                         ("f32/", "--cache"), ("f16/f16+offset", "for keys only"), ("f32/f32/f32", "got /f32")):  # fmt: skip
         result = suite.run(path, "--prompt", "x", "--cache", scheme)
         suite.check(result.returncode == 1 and word in result.stderr.decode(), f"--cache {scheme}", result.stderr)
     for args, word in ((["--prompt", "x", "--threads", "-1"], "--threads"),
