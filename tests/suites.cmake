@@ -43,8 +43,8 @@ tandem_suites(ops
     convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values int8_decode kv_append kv_append_steps
     merge_states product)
 tandem_suites(api
-  HELPERS api/world.c
-  SUITES allocator bad_input explain info log memory open plugin pool variables)
+  HELPERS api/cache_world.c api/counting.c api/world.c
+  SUITES allocator bad_input cache cache_input explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
