@@ -64,6 +64,12 @@ target_compile_definitions(api_plugin PRIVATE FAKE_BACKENDS="${CMAKE_CURRENT_BIN
 if(TARGET tandem_tool)
   tandem_check(tool tool 600 "${python}" "${here}/tool/test_tool.py" $<TARGET_FILE:tandem_tool>)
 endif()
+if(TARGET tandem-cache)
+  tandem_check(example_cache tool 30 tandem-cache)
+  tandem_check(example_cache_int8 tool 30 ${CMAKE_COMMAND} -E env TANDEM_ALLOW=int8_decode $<TARGET_FILE:tandem-cache>)
+  set_tests_properties(example_cache example_cache_int8 PROPERTIES PASS_REGULAR_EXPRESSION
+    "Of 106 tokens, head 0 finds number 42.*Without the last, 105 are left; .* within 0.00[0-9]")
+endif()
 if(TARGET tandem-run)
   execute_process(COMMAND "${python}" -c "import gguf, ml_dtypes, numpy, safetensors" RESULT_VARIABLE missing
                   ERROR_QUIET)
