@@ -15,6 +15,7 @@ set(TANDEM_SOURCES
     common/op_rows.c
     common/ops.c
     common/pool.c
+    common/product.c
     common/quantize.c
     common/rotary.c
     common/sized.c
@@ -29,6 +30,7 @@ set(TANDEM_SOURCES
     cpu/gqa_capture.c
     cpu/gqa_edit.c
     cpu/gqa_flash.c
+    cpu/gqa_int8_decode.c
     cpu/gqa_naive.c
     cpu/gqa_tile.c
     cpu/gqa_view.c
@@ -36,6 +38,7 @@ set(TANDEM_SOURCES
     cpu/kv_append.c
     cpu/merge_states.c
     cpu/prepare.c
+    cpu/product.c
     cpu/rows.c
     cpu/leaves/leaf_scalar.c)
 

@@ -13,13 +13,24 @@
 #define MAX_IMPLS 16      /* rows of one op in one backend          */
 #define MAX_MERGED 1024   /* parts of one merge_states              */
 
-enum op_kind { OP_KV_APPEND, OP_GQA, OP_MERGE_STATES, OP_FP8_MATMUL, OP_QUANTIZE, OP_DEQUANTIZE, OP_KINDS };
+enum op_kind {
+    OP_KV_APPEND,
+    OP_GQA,
+    OP_MERGE_STATES,
+    OP_QK,
+    OP_SV,
+    OP_FP8_MATMUL,
+    OP_QUANTIZE,
+    OP_DEQUANTIZE,
+    OP_KINDS
+};
 
 /* A validated desc: every tensor has rank 4 (fp8_matmul: rank 2) and explicit strides, defaults are filled in. */
 union op_desc {
     tdm_kv_append_desc kv_append;
     tdm_gqa_desc gqa;
     tdm_merge_states_desc merge_states;
+    tdm_product_desc product;
     tdm_fp8_matmul_desc fp8_matmul;
     tdm_convert_desc convert;
 };

@@ -72,8 +72,7 @@ tdm_status cache_check(const char *name, const tdm_kv_cache *cache, const tdm_kv
     return optional_check(part(name, "k_offset").text, data->k_offset, cache->has_k_offset, TDM_F32);
 }
 
-/* Bytes of one row with its own scales. */
-static int64_t stored_bytes(const tdm_tensor *half)
+int64_t stored_row_bytes(const tdm_tensor *half)
 {
     int64_t scales = half->scaling == TDM_PER_TOKEN   ? 1
                      : half->scaling == TDM_PER_GROUP ? (half->dim[3] + half->block[1] - 1) / half->block[1]
@@ -83,5 +82,5 @@ static int64_t stored_bytes(const tdm_tensor *half)
 
 uint64_t cache_traffic(const tdm_kv_cache *cache, int64_t rows)
 {
-    return (uint64_t)((stored_bytes(&cache->k) + stored_bytes(&cache->v)) * rows * cache->k.dim[1]);
+    return (uint64_t)((stored_row_bytes(&cache->k) + stored_row_bytes(&cache->v)) * rows * cache->k.dim[1]);
 }

@@ -8,6 +8,7 @@ union op_args {
     tdm_kv_append_args kv_append;
     tdm_gqa_args gqa;
     tdm_merge_states_args merge_states;
+    tdm_product_args product;
     tdm_fp8_matmul_args fp8_matmul;
     tdm_convert_args convert;
 };
@@ -37,14 +38,18 @@ struct op_row {
 extern const struct op_row op_rows[OP_KINDS];
 
 /* The rows' functions, one file an op. */
-op_settle kv_append_settle, gqa_settle, merge_states_settle, fp8_matmul_settle, quantize_settle, dequantize_settle;
-op_check kv_append_check, gqa_check, merge_states_check, fp8_matmul_check, convert_check;
-op_lengths kv_append_lengths, gqa_lengths, fp8_matmul_lengths;
-op_traffic kv_append_traffic, gqa_traffic, merge_states_traffic, fp8_matmul_traffic, convert_traffic;
+op_settle kv_append_settle, gqa_settle, merge_states_settle, qk_settle, sv_settle, fp8_matmul_settle, quantize_settle,
+    dequantize_settle;
+op_check kv_append_check, gqa_check, merge_states_check, qk_check, sv_check, fp8_matmul_check, convert_check;
+op_lengths kv_append_lengths, gqa_lengths, product_lengths, fp8_matmul_lengths;
+op_traffic kv_append_traffic, gqa_traffic, merge_states_traffic, qk_traffic, sv_traffic, fp8_matmul_traffic,
+    convert_traffic;
 
 /* What several ops ask of a cache; name stands for it in messages. */
 tdm_status cache_settle(const char *name, tdm_kv_cache *cache);
 tdm_status cache_check(const char *name, const tdm_kv_cache *cache, const tdm_kv_data *data);
+/* Bytes of one row of a cache tensor with its own scales. */
+int64_t stored_row_bytes(const tdm_tensor *half);
 /* Bytes of `rows` cache rows over all kv heads, scales included. */
 uint64_t cache_traffic(const tdm_kv_cache *cache, int64_t rows);
 

@@ -260,6 +260,8 @@ tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm_kernel 
 OP(kv_append, OP_KV_APPEND, kv_append)
 OP(gqa, OP_GQA, gqa)
 OP(merge_states, OP_MERGE_STATES, merge_states)
+OP(qk, OP_QK, product)
+OP(sv, OP_SV, product)
 OP(fp8_matmul, OP_FP8_MATMUL, fp8_matmul)
 OP(quantize, OP_QUANTIZE, convert)
 OP(dequantize, OP_DEQUANTIZE, convert)

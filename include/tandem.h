@@ -304,7 +304,7 @@ TDM_API void tdm_workspace_destroy(tdm_workspace *workspace);
 typedef struct tdm_lengths {
     size_t struct_size;
     int64_t m;             /* fp8_matmul: rows                                */
-    int64_t q_len, kv_len; /* gqa: the longest sequence's; kv_append: q_len   */
+    int64_t q_len, kv_len; /* gqa: the longest sequence's; kv_append: q_len; qk and sv: rows and keys */
 } tdm_lengths;
 
 /* Say which impl and leaf a run of these lengths will use, and why each other row is passed over.
@@ -327,6 +327,7 @@ TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm
  * others divide (i8 and i4 as ONNX Runtime's GroupQueryAttention does). A NaN is stored as 0 under a static i8 or
  * i4 scale; a dynamic scale that covers a NaN or an infinity is NaN, and so reads back as NaN.
  *
+ * To truncate a sequence, append at a smaller pos and give gqa the smaller length; what lies behind is not read.
  * With `past` the sequence's first pos[b] rows are copied from another cache first, byte for byte, so that a host
  * whose past and present are two buffers pays one copy; without it the rows are expected in place.
  * A packed projection [batch, tokens, (q_heads + 2 kv_heads) * head_dim] is three strided tensors: k starts

@@ -32,8 +32,9 @@ static tdm_lengths lengths_of(const struct world *world, enum each_op op)
 {
     tdm_lengths lengths = TDM_INIT(tdm_lengths);
     lengths.m = op == FP8 ? world->fp8_args.m : 0;
-    lengths.q_len = op == GQA || op == APPEND ? MAX_Q : 0;
-    lengths.kv_len = op == GQA ? CAPACITY : 0;
+    bool of_rows = op == GQA || op == QK || op == SV;
+    lengths.q_len = of_rows || op == APPEND ? MAX_Q : 0;
+    lengths.kv_len = of_rows ? CAPACITY : 0;
     return lengths;
 }
 

@@ -71,6 +71,8 @@ Test(log, trace_file)
                                          "kv_append,",
                                          "gqa,",
                                          "merge_states,",
+                                         "qk,",
+                                         "sv,",
                                          "fp8_matmul,",
                                          "quantize,",
                                          "dequantize,"};

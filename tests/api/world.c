@@ -25,6 +25,7 @@ static void init_memory(struct memory *m)
         FILL(m->part[p]);
         FILL(m->part_lse[p]);
     }
+    FILL(m->shares);
     FILL(m->norm);
     FILL(m->cos);
     FILL(m->sin);
@@ -45,6 +46,8 @@ static void init_memory(struct memory *m)
     memset(m->b, 0x39, sizeof m->b);
     memset(m->out, 0xEE, sizeof m->out);
     memset(m->lse, 0xEE, sizeof m->lse);
+    memset(m->dots, 0xEE, sizeof m->dots);
+    memset(m->mixed, 0xEE, sizeof m->mixed);
     memset(m->merged, 0xEE, sizeof m->merged);
     memset(m->merged_lse, 0xEE, sizeof m->merged_lse);
     memset(m->product, 0xEE, sizeof m->product);
@@ -81,6 +84,12 @@ static void init_descs(struct world *w)
     w->merge = TDM_INIT(tdm_merge_states_desc);
     w->merge.part = w->merge.out = w->gqa.out;
     w->merge.max_parts = PARTS;
+    w->qk = w->sv = TDM_INIT(tdm_product_desc);
+    w->qk.a = w->gqa.q;
+    w->qk.x = cache.k;
+    w->qk.out = w->sv.a = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, CAPACITY);
+    w->sv.x = cache.v;
+    w->sv.out = w->gqa.out;
     w->fp8 = TDM_INIT(tdm_fp8_matmul_desc);
     w->fp8.a = (tdm_tensor){.dtype = TDM_F32, .rank = 2, .dim = {ROWS, K}};
     w->fp8.b = (tdm_tensor){.dtype = TDM_F8E4M3, .rank = 2, .scaling = TDM_PER_BLOCK, .dim = {N, K}, .block = {1, 8}};
@@ -120,6 +129,21 @@ void world_init(struct world *w)
     }
     w->merge_args =
         (tdm_merge_states_args){sizeof(tdm_merge_states_args), w->parts, w->part_lses, PARTS, m->merged, m->merged_lse};
+    w->qk_args = (tdm_product_args){.struct_size = sizeof(tdm_product_args),
+                                    .a = m->q,
+                                    .x = m->k,
+                                    .x_scale = m->k_scale,
+                                    .out = m->dots,
+                                    .rows = MAX_Q,
+                                    .keys = CAPACITY,
+                                    .alpha = 0.5F};
+    w->sv_args = (tdm_product_args){.struct_size = sizeof(tdm_product_args),
+                                    .a = m->shares,
+                                    .x = m->v,
+                                    .x_scale = m->v_scale,
+                                    .out = m->mixed,
+                                    .rows = MAX_Q,
+                                    .keys = CAPACITY};
     w->fp8_args = (tdm_fp8_matmul_args){
         sizeof(tdm_fp8_matmul_args), m->a, m->b, m->b_scale, m->bias, &m->a_scale, ROWS, m->product};
     w->quantize_args = (tdm_convert_args){sizeof(tdm_convert_args), m->plain, m->packed, m->scale};
@@ -187,14 +211,14 @@ void world_close(struct world *w)
 
 tdm_status world_create(struct world *w, enum each_op op)
 {
-    const void *const descs[] = {&w->append, &w->gqa, &w->merge, &w->fp8, &w->quantize, &w->dequantize};
+    const void *const descs[] = {&w->append, &w->gqa, &w->merge, &w->qk, &w->sv, &w->fp8, &w->quantize, &w->dequantize};
     return each_op_create(op, w->ctx, w->device, descs[op], &w->op);
 }
 
 tdm_status world_make(struct world *w, enum each_op op)
 {
-    const void *const args[] = {&w->append_args, &w->gqa_args,      &w->merge_args,
-                                &w->fp8_args,    &w->quantize_args, &w->dequantize_args};
+    const void *const args[] = {&w->append_args, &w->gqa_args, &w->merge_args,    &w->qk_args,
+                                &w->sv_args,     &w->fp8_args, &w->quantize_args, &w->dequantize_args};
     size_t bytes = 0;
     w->args = args[op];
     tdm_status status = world_create(w, op);

@@ -42,6 +42,8 @@ struct memory {
         alibi[Q_HEADS];
     uint8_t mask_plane[BATCH * (KEYS + 7) / 8];
     uint64_t tree[BATCH * MAX_Q];
+    float shares[BATCH * Q_HEADS * MAX_Q * CAPACITY], dots[BATCH * Q_HEADS * MAX_Q * CAPACITY];
+    float mixed[BATCH * Q_HEADS * MAX_Q * V_DIM];
     float merged[BATCH * Q_HEADS * MAX_Q * V_DIM], merged_lse[BATCH * Q_HEADS * MAX_Q];
 };
 
@@ -51,11 +53,13 @@ struct world {
     tdm_kv_append_desc append; /* to a cache of K i8 PER_TOKEN, V i4 PER_CHANNEL */
     tdm_gqa_desc gqa;
     tdm_merge_states_desc merge;
+    tdm_product_desc qk, sv; /* of that cache */
     tdm_fp8_matmul_desc fp8; /* with bias and a_scale */
     tdm_convert_desc quantize, dequantize;
     tdm_kv_append_args append_args;
     tdm_gqa_args gqa_args;
     tdm_merge_states_args merge_args;
+    tdm_product_args qk_args, sv_args;
     tdm_fp8_matmul_args fp8_args;
     tdm_convert_args quantize_args, dequantize_args;
     struct memory memory;

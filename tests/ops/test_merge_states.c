@@ -145,7 +145,7 @@ TEST_EACH(merge_states, nothing_to_merge, 2)
     setup.empty = 1;
     setup.parts = *at ? 4 : 0;
     struct merge_problem *p = merge_new(&setup);
-    p->expected = (struct gqa_expected){expected_new(ROWS * 40), expected_new(ROWS)};
+    p->expected = (struct gqa_expected){.out = expected_new(ROWS * 40), .lse = expected_new(ROWS)};
     for (int row = 0; row < ROWS; row++)
         p->expected.lse.value[row] = -INFINITY;
     EXPECT_NONE(problem_all_variants(&p->base), "nothing to merge");
@@ -179,7 +179,7 @@ Test(merge_states, parts_merge_in_order)
 {
     static const float values[] = {4e8F, 4, -4e8F, 4};
     struct merge_problem *p = merge_new(&few);
-    p->expected = (struct gqa_expected){expected_new(ROWS * 40), expected_new(ROWS)};
+    p->expected = (struct gqa_expected){.out = expected_new(ROWS * 40), .lse = expected_new(ROWS)};
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < ROWS * 40; j++) {
             ((float *)p->part[i].data)[j] = values[i];

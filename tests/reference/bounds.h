@@ -15,6 +15,7 @@
 #define SCORE_ROUNDINGS 4
 #define OUTPUT_ROUNDINGS 4
 #define FP8_ROUNDINGS 4
+#define PRODUCT_ROUNDINGS 4
 #define MERGE_ROUNDINGS 3 /* of a merged output: the share, its product, and one to spare */
 
 /* The relative error of n f32 roundings in a row: n u / (1 - n u) (Higham, 2002, section 3.1). */

@@ -3,7 +3,7 @@
 const char *each_op_name(enum each_op op)
 {
     static const char *const names[] = {
-        [APPEND] = "kv_append", [GQA] = "gqa",           [MERGE] = "merge_states",
+        [APPEND] = "kv_append", [GQA] = "gqa",           [MERGE] = "merge_states",    [QK] = "qk", [SV] = "sv",
         [FP8] = "fp8_matmul",   [QUANTIZE] = "quantize", [DEQUANTIZE] = "dequantize",
     };
     return names[op];
@@ -18,6 +18,10 @@ tdm_status each_op_create(enum each_op op, tdm_ctx *ctx, tdm_device device, cons
         return tdm_gqa_create(ctx, device, desc, made);
     case MERGE:
         return tdm_merge_states_create(ctx, device, desc, made);
+    case QK:
+        return tdm_qk_create(ctx, device, desc, made);
+    case SV:
+        return tdm_sv_create(ctx, device, desc, made);
     case FP8:
         return tdm_fp8_matmul_create(ctx, device, desc, made);
     case QUANTIZE:
@@ -36,6 +40,10 @@ tdm_status each_op_run(enum each_op op, const tdm_op *made, tdm_workspace *works
         return tdm_gqa_run(made, workspace, NULL, args);
     case MERGE:
         return tdm_merge_states_run(made, workspace, NULL, args);
+    case QK:
+        return tdm_qk_run(made, workspace, NULL, args);
+    case SV:
+        return tdm_sv_run(made, workspace, NULL, args);
     case FP8:
         return tdm_fp8_matmul_run(made, workspace, NULL, args);
     case QUANTIZE:

@@ -85,6 +85,9 @@ tdm_status load_create(tdm_ctx *ctx, struct load_ops *ops)
     gqa.cache.k = rank4(TDM_I8, KV_HEADS, CAPACITY);
     gqa.cache.v = rank4(TDM_F32, KV_HEADS, CAPACITY);
     gqa.cache.k.scaling = TDM_PER_TOKEN;
+    gqa.cache.rotate_k = gqa.cache.rotate_v = 1;
+    gqa.softcap = 20;
+    gqa.smooth_softmax = 1;
     gqa.q = gqa.out = rank4(TDM_F32, Q_HEADS, NEW);
     append.k = append.v = rank4(TDM_F32, KV_HEADS, NEW);
     append.cache = gqa.cache;
@@ -126,9 +129,20 @@ void load_job_end(struct load_job *job)
 tdm_status load_job_run(const struct load_ops *ops, struct load_job *job)
 {
     struct load_memory *m = job->memory;
-    tdm_kv_data cache = {m->k, m->v, m->k_scale, NULL, {NULL}};
-    tdm_kv_append_args append = {sizeof append, m->new_k, m->new_v, cache, m->new_len, m->pos};
-    tdm_gqa_args gqa = {sizeof gqa, m->q, cache, m->new_len, m->kv_len, m->out, m->lse};
+    tdm_kv_data cache = {.k = m->k, .v = m->v, .k_scale = m->k_scale};
+    tdm_kv_append_args append = {.struct_size = sizeof append,
+                                 .k = m->new_k,
+                                 .v = m->new_v,
+                                 .cache = cache,
+                                 .new_len = m->new_len,
+                                 .pos = m->pos};
+    tdm_gqa_args gqa = {.struct_size = sizeof gqa,
+                        .q = m->q,
+                        .cache = cache,
+                        .q_len = m->new_len,
+                        .kv_len = m->kv_len,
+                        .out = m->out,
+                        .lse = m->lse};
     tdm_fp8_matmul_args few = {sizeof few, m->a, m->b, m->b_scale, NULL, &m->a_scale, FEW, m->few};
     tdm_fp8_matmul_args many = {sizeof many, m->a, m->b, m->b_scale, NULL, &m->a_scale, MANY, m->many};
     tdm_status status = tdm_kv_append_run(ops->op[LOAD_APPEND], job->workspace[LOAD_APPEND], NULL, &append);
