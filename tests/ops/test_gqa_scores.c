@@ -211,3 +211,23 @@ TEST_EACH(gqa_scores, probabilities_add_up, 2)
     }
     gqa_problem_free(p);
 }
+
+/* Equal scores far from 0 share exactly: probabilities depend on differences of scores only. */
+TEST_EACH(gqa_scores, far_probabilities, 4)
+{
+    static const double scores[] = {0, 100, -210560, 1e4};
+    const struct gqa_features with = {.capture = TDM_CAPTURE_PROBABILITIES, .scores = TDM_F32};
+    for (int32_t q_len = 1; q_len <= 60; q_len += 59) {
+        struct gqa_problem *p = one_channel(&with, q_len, 1024);
+        put_scores(p, flat_score);
+        for (int64_t j = 0; j < 1024; j++)
+            tensor_put(&p->desc.cache.k, p->args.cache.k, 0, 0, j, 0, scores[*at]);
+        gqa_problem_expect(p);
+        for (int64_t i = 0; i < 2 * q_len * p->desc.scores.dim[3]; i++) {
+            p->expected.scores.value[i] = i % p->desc.scores.dim[3] < 1024 ? 1.0 / 1024 : 0;
+            p->expected.scores.bound[i] = 0;
+        }
+        EXPECT_NONE(problem_all_variants(&p->base), "far probabilities");
+        gqa_problem_free(p);
+    }
+}

@@ -81,7 +81,7 @@ static void expect_lse(struct attention *a, struct row *row)
     a->expected.lse.value[row->at] = lse;
     *bound = row->drift < 1 ? -log1p(-row->drift) : INFINITY;
     *bound += LOG_ERROR * (fabs(part) + row->spread + *bound) + TINY;
-    *bound += ROUNDOFF * (fabs(lse) + *bound + (row->shift != 0 ? fabs(part) + fabs(row->shift) : 0));
+    *bound += ROUNDOFF * (fabs(lse) + *bound + (row->shift != 0 ? fabs(lse) + fabs(part) + fabs(row->shift) : 0));
 }
 
 static void expect_scores(struct attention *a, struct row *row)
