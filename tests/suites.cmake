@@ -44,7 +44,7 @@ tandem_suites(ops
     gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values gqa_visible)
 tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
-  SUITES allocator bad_input cache cache_input explain info log memory open plugin pool variables)
+  SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
