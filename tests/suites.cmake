@@ -39,7 +39,7 @@ tandem_suites(ops
   HELPERS
     ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/pairs.c ops/problem.c ops/variants.c ../bench/shapes.c
   SUITES
-    convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append merge_states product)
+    convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append kv_shift merge_states product)
 tandem_suites(api
   HELPERS api/world.c
   SUITES allocator bad_input explain info log memory open plugin pool variables)
