@@ -8,7 +8,7 @@ set -eu
 
 need build python
 compile release -DTANDEM_TESTS=OFF -DTANDEM_EXAMPLES=OFF
-venv bench/peers/requirements.txt
+venv tests/compat/requirements.txt
 mkdir -p bench/results
 result=bench/results/$(scripts/cpu_name.sh)-peers.csv
 "$python" bench/peers/compare.py --library build/release/libtandem.so --csv "$result" "$@"

@@ -9,7 +9,8 @@ import numpy as np
 
 from cases import Data, all_cases
 from ort import OrtGqa
-from tandem import Library, TandemGqa
+from tandem import TandemGqa
+from tandem_api import Library
 
 ROUNDS = 5
 TURN_SECONDS = 0.1       # of one side in one round, at least one run
