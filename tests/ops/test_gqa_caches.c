@@ -79,7 +79,7 @@ TEST_EACH(gqa_caches, decoding_equals_prefill, COUNT(stored_types))
     const struct variant *variants;
     struct layer *layer = layer_new(1), *drafts = layer_new(2);
     struct expected expected = prefill(layer, layer, type);
-    int count = variants_of("gqa", &variants);
+    int count = variants_of("gqa", false, &variants);
     for (int v = 0; v < count; v++)
         for (int i = 0; i < COUNT(decodings); i++) {
             struct forced *forced = forced_get("gqa", &variants[v], 2);
@@ -104,7 +104,7 @@ TEST_EACH(gqa_caches, shared, COUNT(stored_types))
     struct call call;
     call_append(&call, layer, &cache, 0, TOKENS, 0);
     const struct variant *variants;
-    int count = variants_of("gqa", &variants);
+    int count = variants_of("gqa", false, &variants);
     for (int v = 0; v < count; v++) {
         struct forced *forced = forced_get("gqa", &variants[v], 2);
         cr_assert(forced, "%s", tdm_last_error());
@@ -207,7 +207,7 @@ Test(gqa_caches, packed)
     void *outs[] = {calloc(1, bytes), calloc(1, bytes)};
     free(dense_copy(&packed[3], outs[0], &dense[3]));
     const struct variant *variants;
-    int count = variants_of("gqa", &variants);
+    int count = variants_of("gqa", false, &variants);
     for (int v = 0; v < count; v++) {
         struct forced *forced = forced_get("gqa", &variants[v], 2);
         cr_assert(forced, "%s", tdm_last_error());
