@@ -90,8 +90,17 @@ static void add_sink(const struct gqa *g, int64_t q_head, float *m, float *l, fl
     }
 }
 
+/* The sum of the values over that of the weights, divided before it is scaled: an average of equal weights is rounded
+ * once. */
+static void finish_row(const struct gqa *g, float *o, float sum, const float *by_channel, float factor)
+{
+    for (int64_t c = 0; c < g->v_dim; c++)
+        o[c] /= sum;
+    g->leaf->scale(o, by_channel, factor, g->v_dim);
+}
+
 void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *o,
-                      int64_t o_stride, float *m, const float *l, const float *shift)
+                      int64_t o_stride, const float *unit, float *m, const float *l, const float *shift)
 {
     const tdm_tensor *v = &g->desc->cache.v, *out = &g->desc->out;
     const float *v_scale = g->args->cache.v_scale, *by_channel = NULL;
@@ -108,7 +117,7 @@ void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t 
         if (l[r] == 0) /* no visible key: o was never written */
             memset(row, 0, (size_t)g->v_dim * sizeof *row);
         else
-            g->leaf->scale(row, by_channel, static_scale * shrink / sum, g->v_dim);
+            finish_row(g, row, sum, by_channel, static_scale * unit[r] * shrink);
         if (g->desc->cache.rotate_v)
             row_rotate(g->leaf, row, (int)g->v_dim);
         cpu_narrow(g->leaf, row, out->dtype, gqa_row(out, g->args->out, batch, q_head, token), g->v_dim);

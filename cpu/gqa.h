@@ -13,6 +13,7 @@ struct gqa {
     const tdm_gqa_args *args;
     const struct leaf_table *leaf;
     int64_t kv_heads, group, k_dim, v_dim;
+    bool integer; /* scores are integer dots: int8_decode */
     void *scratch;
 };
 
@@ -36,10 +37,11 @@ void *gqa_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t
 void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *q,
                       int64_t q_stride, float *shift);
 
-/* Write the rows' output and log-sum-exp from the unnormalised o and the softmax state m and l. Where the scores
- * have not got their shift yet it counts now. m[r] becomes the log-sum-exp of the scores as they were left. */
+/* Write the rows' output and log-sum-exp from the unnormalised o, in units of unit[r], and the softmax state m and l.
+ * Where the scores have not got their shift yet it counts now. m[r] becomes the log-sum-exp of the scores as they were
+ * left. */
 void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *o,
-                      int64_t o_stride, float *m, const float *l, const float *shift);
+                      int64_t o_stride, const float *unit, float *m, const float *l, const float *shift);
 
 /* Whether the shift is added to each score (before a softcap) rather than to the finished log-sum-exp. */
 static inline bool gqa_shifts_scores(const struct gqa *g)

@@ -3,13 +3,15 @@
  * A sequence whose rows fit one tile has its keys split into parts, so that few heads keep many threads busy;
  * whoever finishes the last part of a head merges all of them in order. Tiles and parts are a function of the
  * desc and the sequence's own lengths, so neither threads nor batch neighbours change a bit of the result. */
+#include "gqa_flash.h"
+
 #include "gqa_tile.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
-enum { PART_KEYS = 512, MAX_PARTS = 64 };
+enum { PART_KEYS = 512, MAX_PARTS = 64, STATE = 3 };
 
 struct partition {
     int64_t tiles, parts, part_keys;
@@ -33,7 +35,7 @@ static struct partition partition_of(const struct gqa *g, int64_t batch)
 /* ---- workspace ------------------------------------------------------------------ */
 
 struct flash_layout {
-    int64_t rows, parts, row_floats; /* of the partial results of one kv head: m, l and o of each row */
+    int64_t rows, parts, row_floats; /* of the partial results of one kv head: m, l, unit and o of each row */
     size_t first_task, pending, partials, workers, size;
 };
 
@@ -42,7 +44,7 @@ static struct flash_layout lay_out(const tdm_gqa_desc *d, int threads)
     int64_t heads = d->cache.k.dim[1], batch = d->q.dim[0], group = d->q.dim[1] / heads;
     struct flash_layout f = {.rows = min64(TILE_ROWS, d->q.dim[2] * group),
                              .parts = max64(1, min64(MAX_PARTS, d->cache.k.dim[2] / PART_KEYS)),
-                             .row_floats = d->out.dim[3] + 2};
+                             .row_floats = d->out.dim[3] + STATE};
     struct layout layout = {0};
     f.first_task = layout_add(&layout, batch + 1, sizeof(int64_t));
     f.pending = layout_add(&layout, batch * heads, sizeof(atomic_int));
@@ -53,7 +55,7 @@ static struct flash_layout lay_out(const tdm_gqa_desc *d, int threads)
     return f;
 }
 
-static size_t flash_workspace(const struct tdm_op *op)
+size_t gqa_flash_workspace(const struct tdm_op *op)
 {
     return lay_out(&op->desc.gqa, op->services->threads).size;
 }
@@ -79,18 +81,20 @@ static void save_part(const struct flash *f, const struct tile *t, float *to)
     for (int r = 0; r < t->rows; r++, to += f->layout.row_floats) {
         to[0] = t->m[r];
         to[1] = t->l[r];
-        memcpy(to + 2, t->o + r * t->layout.o_stride, (size_t)v_dim * sizeof *to);
+        to[2] = t->unit[r];
+        memcpy(to + STATE, t->o + r * t->layout.o_stride, (size_t)v_dim * sizeof *to);
     }
 }
 
-/* o, m and l of one row from its parts, in order. A part without a visible key has m = -infinity and is passed over. */
+/* o, m, l and the unit of one row from its parts, in order. A part without a visible key has m = -infinity and is passed over. */
 static void merge_row(const struct flash *f, struct tile *t, int r, int64_t parts)
 {
-    float m = -INFINITY, l = 0, *o = t->o + r * t->layout.o_stride;
+    float m = -INFINITY, l = 0, unit = 0, *o = t->o + r * t->layout.o_stride;
     int64_t v_dim = f->g.v_dim;
     for (int64_t part = 0; part < parts; part++) {
         const float *p = partial(f, t->batch, t->head, part) + r * f->layout.row_floats;
         m = p[0] > m || isnan(p[0]) ? p[0] : m;
+        unit = p[2] > unit ? p[2] : unit;
     }
     memset(o, 0, (size_t)v_dim * sizeof *o);
     for (int64_t part = 0; part < parts; part++) {
@@ -99,11 +103,13 @@ static void merge_row(const struct flash *f, struct tile *t, int r, int64_t part
             continue;
         float weight = expf(p[0] - m);
         l += weight * p[1];
+        weight *= unit > 0 ? p[2] / unit : 0;
         for (int64_t c = 0; c < v_dim; c++)
-            o[c] += weight * p[2 + c];
+            o[c] += weight * p[STATE + c];
     }
     t->m[r] = m;
     t->l[r] = l;
+    t->unit[r] = unit;
 }
 
 static bool finish_part(const struct flash *f, struct tile *t, int64_t parts, int64_t part)
@@ -152,14 +158,15 @@ static void flash_task(void *arg, int64_t task, int worker)
     }
     tile_attend(&t, index, end);
     if (p.parts == 1 || finish_part(f, &t, p.parts, part)) {
-        gqa_store_output(&f->g, batch, head, first, rows, t.o, t.layout.o_stride, t.m, t.l, t.shift);
+        gqa_store_output(&f->g, batch, head, first, rows, t.o, t.layout.o_stride, t.unit, t.m, t.l, t.shift);
         tile_capture(&t);
     }
 }
 
-static tdm_status flash_run(const struct tdm_op *op, const struct run *run)
+tdm_status gqa_flash_run(const struct tdm_op *op, const struct run *run, bool integer)
 {
     struct flash f = {.g = gqa_open(op, run), .layout = lay_out(&op->desc.gqa, op->services->threads)};
+    f.g.integer = integer;
     f.first_task = at(run->scratch, (int64_t)f.layout.first_task);
     f.pending = at(run->scratch, (int64_t)f.layout.pending);
     int64_t tasks = 0, batch = f.g.desc->q.dim[0];
@@ -175,4 +182,9 @@ static tdm_status flash_run(const struct tdm_op *op, const struct run *run)
     return TDM_OK;
 }
 
-const struct impl cpu_gqa_flash = {.name = "flash", .op = OP_GQA, .workspace = flash_workspace, .run = flash_run};
+static tdm_status flash_run(const struct tdm_op *op, const struct run *run)
+{
+    return gqa_flash_run(op, run, false);
+}
+
+const struct impl cpu_gqa_flash = {.name = "flash", .op = OP_GQA, .workspace = gqa_flash_workspace, .run = flash_run};

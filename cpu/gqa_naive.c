@@ -81,7 +81,7 @@ static void attend(const struct gqa *g, int64_t batch, int64_t head, int64_t tok
     for (int r = 0; r < t.rows && keys; r++)
         g->leaf->softmax(t.s + r * t.layout.s_stride, keys, NULL, v_scale, &t.m[r], &t.l[r]);
     each_block(&t, value_block);
-    gqa_store_output(g, batch, head, t.first, t.rows, t.o, t.layout.o_stride, t.m, t.l, t.shift);
+    gqa_store_output(g, batch, head, t.first, t.rows, t.o, t.layout.o_stride, t.unit, t.m, t.l, t.shift);
     tile_capture(&t);
 }
 

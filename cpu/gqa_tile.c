@@ -24,12 +24,17 @@ struct tile_layout tile_lay_out(const tdm_gqa_desc *d, int64_t rows, int64_t key
     t.o = layout_add(&layout, rows * t.o_stride, sizeof(float));
     t.m = layout_add(&layout, rows, sizeof(float));
     t.l = layout_add(&layout, rows, sizeof(float));
+    t.unit = layout_add(&layout, rows, sizeof(float));
     t.shift = layout_add(&layout, rows, sizeof(float));
     t.views = layout_add(&layout, rows, sizeof(struct view));
     t.panel = layout_add(&layout, max64(k_dim * t.k_stride, KEY_BLOCK * t.v_stride), sizeof(float));
     t.part = layout_add(&layout, groups ? rows * t.k_stride : 0, sizeof(float));
     t.extra = layout_add(&layout, KEY_BLOCK, sizeof(float));
     t.scales = layout_add(&layout, groups * KEY_BLOCK, sizeof(float));
+    bool integers = d->cache.k.dtype == TDM_I8 && d->cache.v.dtype == TDM_I8;
+    t.codes = layout_add(&layout, integers ? rows * k_dim : 0, 1);
+    t.code_scale = layout_add(&layout, integers ? rows : 0, sizeof(float));
+    t.relative = layout_add(&layout, integers ? KEY_BLOCK : 0, sizeof(float));
     t.size = layout.size;
     return t;
 }
@@ -47,19 +52,26 @@ struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t 
     t.o = at(scratch, (int64_t)layout.o);
     t.m = at(scratch, (int64_t)layout.m);
     t.l = at(scratch, (int64_t)layout.l);
+    t.unit = at(scratch, (int64_t)layout.unit);
     t.shift = at(scratch, (int64_t)layout.shift);
     t.views = at(scratch, (int64_t)layout.views);
     t.panel = at(scratch, (int64_t)layout.panel);
     t.part = at(scratch, (int64_t)layout.part);
     t.extra = at(scratch, (int64_t)layout.extra);
     t.scales = at(scratch, (int64_t)layout.scales);
+    t.codes = at(scratch, (int64_t)layout.codes);
+    t.code_scale = at(scratch, (int64_t)layout.code_scale);
+    t.relative = at(scratch, (int64_t)layout.relative);
     int64_t first_token = row_token(g, first), last_token = row_token(g, first + rows - 1);
     for (int64_t token = first_token; token <= last_token; token++)
         t.views[token - first_token] = view_of(g, batch, token);
     t.view = view_of_tokens(g, batch, first_token, last_token);
+    bool grows = g->integer && t.v.scaling == TDM_PER_TOKEN;
     for (int r = 0; r < rows; r++)
-        t.m[r] = -INFINITY, t.l[r] = 0;
+        t.m[r] = -INFINITY, t.l[r] = 0, t.unit[r] = grows ? 0 : 1;
     gqa_load_queries(g, batch, head, first, rows, t.q, layout.q_stride, t.shift);
+    if (g->integer)
+        tile_quantize_queries(&t);
     return t;
 }
 
@@ -108,7 +120,9 @@ void tile_scores(struct tile *t, struct keys keys, float *s)
     int channels = (int)t->g->k_dim;
     if (t->k.groups)
         turn_scales(t, &t->k, keys);
-    if (t->packed) {
+    if (t->g->integer) {
+        tile_integer_scores(t, keys, s);
+    } else if (t->packed) {
         leaf->transpose[type](stored(&t->k, keys.row, 0), t->panel, lay->k_stride, keys.n, channels);
         for (int c = 0; c < channels && t->k.groups; c++)
             leaf->scale(t->panel + c * lay->k_stride, t->scales + c / t->k.group * KEY_BLOCK, 1, keys.n);
@@ -210,14 +224,16 @@ void tile_values(struct tile *t, struct keys keys, const float *s, bool all_seen
 static void soften(struct tile *t, struct keys keys, bool all_seen, bool first_block)
 {
     const struct leaf_table *leaf = t->g->leaf;
-    const float *v_scale = t->v.scaling == TDM_PER_TOKEN ? t->v.scale + keys.row : NULL;
+    const bool per_token = t->v.scaling == TDM_PER_TOKEN;
     for (int r = 0; r < t->rows; r++) {
         float *s = t->s + r * t->layout.s_stride, shrink = 1;
         struct span see = all_seen ? (struct span){0, keys.n} : tile_span(t, r, keys);
         if (see.end > see.first) {
             const float *k_scale = tile_edit(t, r, keys, see, s + see.first);
-            shrink = leaf->softmax(s + see.first, see.end - see.first, k_scale, v_scale ? v_scale + see.first : NULL,
-                                   &t->m[r], &t->l[r]);
+            const float *v_scale = per_token ? t->v.scale + keys.row + see.first : NULL;
+            if (v_scale && t->g->integer)
+                v_scale = tile_relative_scales(t, r, keys, see, all_seen, s + see.first, &shrink);
+            shrink *= leaf->softmax(s + see.first, see.end - see.first, k_scale, v_scale, &t->m[r], &t->l[r]);
         }
         memset(s, 0, (size_t)see.first * sizeof *s);
         memset(s + see.end, 0, (size_t)(keys.n - see.end) * sizeof *s);

@@ -12,7 +12,7 @@ enum {
 /* Scratch of one tile. */
 struct tile_layout {
     int64_t q_stride, s_stride, o_stride, k_stride, v_stride;
-    size_t q, s, o, m, l, shift, views, panel, part, extra, scales, size;
+    size_t q, s, o, m, l, unit, shift, views, panel, part, extra, scales, codes, code_scale, relative, size;
 };
 
 /* For so many rows, and scores of so many keys at once. */
@@ -28,9 +28,13 @@ struct tile {
     struct view view;             /* of all rows                                   */
     struct view *views;           /* of each token                                 */
     float *q, *s, *o, *m, *l;     /* queries, scores, output and softmax state     */
+    float *unit;                  /* what a 1 in a row of o stands for             */
     float *shift;                 /* q . k_offset of each row                      */
     float *panel;                 /* a block of keys or values, widened            */
     float *part, *extra, *scales; /* scores of a group; a mask row; group scales   */
+    int8_t *codes;                /* int8_decode: the queries as integers ...      */
+    float *code_scale;            /* ... and what they are multiples of            */
+    float *relative;              /* int8_decode: V scales of a block in units     */
 };
 
 struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows,
@@ -62,6 +66,17 @@ void tile_values(struct tile *tile, struct keys keys, const float *s, bool all_s
 
 /* Fill o, m and l for the view's indices [index, end): o unnormalised, m = -infinity and l = 0 for a row without keys. */
 void tile_attend(struct tile *tile, int64_t index, int64_t end);
+
+/* int8_decode: make the prepared queries integers. */
+void tile_quantize_queries(struct tile *tile);
+
+/* int8_decode: tile_scores of those. */
+void tile_integer_scores(struct tile *tile, struct keys keys, float *s);
+
+/* int8_decode: the V scales of the keys in `see` in units of row r, which grows to their largest; s tells masked keys.
+ * *shrink becomes the factor that makes the new unit of what o holds. */
+const float *tile_relative_scales(struct tile *tile, int r, struct keys keys, struct span see, bool all_seen,
+                                  const float *s, float *shrink);
 
 /* Write the rows' captured scores, given the finished log-sum-exp in m. */
 void tile_capture(struct tile *tile);

@@ -34,6 +34,11 @@ typedef void leaf_qk(const float *q, int64_t q_stride, struct leaf_rows k, float
 typedef void leaf_sv(const float *p, int64_t p_stride, struct leaf_rows v, float *o, int64_t o_stride, int rows,
                      int keys, int channels, bool accumulate);
 
+/* s[r * s_stride + j] = sum over c of q[r * q_stride + c] * k[j][c], exact: k holds i8
+ * for r < rows, j < keys, c < channels; all at least 1, channels below 2^17. */
+typedef void leaf_dot_i8(const int8_t *q, int64_t q_stride, struct leaf_rows k, int32_t *s, int64_t s_stride, int rows,
+                         int keys, int channels);
+
 /* out[j * out_stride + c] = x[j][c]; exact for every type. */
 typedef void leaf_widen(struct leaf_rows x, float *out, int64_t out_stride, int rows, int channels);
 
@@ -107,6 +112,7 @@ struct leaf_table {
     int row_step;                  /* sv on f32 is fastest on a multiple of this many rows    */
     leaf_qk *qk[LEAF_TYPES];
     leaf_sv *sv[LEAF_TYPES];
+    leaf_dot_i8 *dot_i8;
     leaf_widen *widen[LEAF_TYPES];
     leaf_transpose *transpose[LEAF_TYPES];
     leaf_narrow *to_f16, *to_bf16;

@@ -4,7 +4,7 @@
 set -eu
 . "$(dirname "$0")/setup.sh"
 
-prompt="Explain in three sentences why the sky is blue."
+prompt="Write two sentences about the sea."
 
 need build python
 compile release -DTANDEM_TESTS=OFF
@@ -13,6 +13,10 @@ fetch_model
 
 say "Prompt: $prompt"
 build/release/examples/tandem-run "$model" --prompt "$prompt"
+
+say "The same with a cache of INT4 in groups of 32, rotated, keys less their mean on another text"
+build/release/examples/tandem-run "$model" --calibrate LICENSE --tokens 512
+build/release/examples/tandem-run "$model" --prompt "$prompt" --cache int4-group32+rotate+offset
 
 say "Done: built build/release (libtandem, tandem, tandem-run) and ran SmolLM2-135M-Instruct with FP8 weights."
 echo "The model is $model. Try: build/release/examples/tandem-run --help"

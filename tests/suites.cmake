@@ -18,8 +18,8 @@ target_link_libraries(leaf_emulated PRIVATE tandem_flags)
 target_compile_options(leaf_emulated PRIVATE -include "${here}/leaf/emulate_avx512.h" -Wno-psabi
                                              -O1) # more optimisation takes minutes
 
-tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_softmax.c
-                          leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
+tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_score.c
+                          leaf/check_softmax.c leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
 tandem_check(leaf_check leaf 600 leaf_check)
 
 # tandem_suites(FOLDER HELPERS... SUITES NAME...): FOLDER/test_NAME.c, with what its suites share.
@@ -37,9 +37,11 @@ endfunction()
 
 tandem_suites(ops
   HELPERS
-    ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/pairs.c ops/problem.c ops/variants.c ../bench/shapes.c
+    ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/pairs.c ops/problem.c ops/variants.c
+    ../bench/shapes.c
   SUITES
-    convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append merge_states product)
+    convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append kv_append_steps merge_states
+    product)
 tandem_suites(api
   HELPERS api/world.c
   SUITES allocator bad_input explain info log memory open plugin pool variables)

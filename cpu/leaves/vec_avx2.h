@@ -7,13 +7,15 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6 };
+enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6, DOT_STEP = 16 };
 #define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 3)
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : (rows) <= 3 ? 4 : 2)
 #define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
 
 typedef __m256 vf;
 typedef __m256 vm;
+typedef __m256i vb; /* 16 bits each */
+typedef __m256i vi;
 
 INLINE vf v_zero(void)
 {
@@ -325,6 +327,42 @@ INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
     __m256i halves = halves_of_e4m3(_mm_loadu_si128((const __m128i *)(row + i)));
     x[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
     x[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+}
+
+INLINE vi v_no_sums(void)
+{
+    return _mm256_setzero_si256();
+}
+
+INLINE vb v_bytes(const char *p)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+}
+
+INLINE vb v_bytes_part(const char *p, int n)
+{
+    if (n < 8)
+        return _mm256_cvtepi8_epi16(_mm_cvtsi64_si128((long long)few_bytes(p, n)));
+    __m128i low = _mm_loadl_epi64((const __m128i *)p);
+    return _mm256_cvtepi8_epi16(n == 8 ? low : _mm_insert_epi64(low, (long long)few_bytes(p + 8, n - 8), 1));
+}
+
+INLINE vi v_dot(vi acc, vb a, vb b)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+}
+
+INLINE void v_totals(const vi *acc, const int n, int32_t *out)
+{
+    vi zero = v_no_sums();
+    UNROLL
+    for (int i = 0; i < n; i += 4) {
+        vi low = _mm256_hadd_epi32(acc[i], i + 1 < n ? acc[i + 1] : zero);
+        vi high = i + 2 < n ? _mm256_hadd_epi32(acc[i + 2], i + 3 < n ? acc[i + 3] : zero) : zero;
+        vi sums = _mm256_hadd_epi32(low, high);
+        _mm_storeu_si128((__m128i *)(out + i),
+                         _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1)));
+    }
 }
 
 /* The low halves of 8 lanes that fit in 16 bits. */

@@ -9,13 +9,15 @@
 #include <immintrin.h>
 #endif
 
-enum { VW = 16, QK_ROWS = 4, SV_ROWS = 12 };
+enum { VW = 16, QK_ROWS = 4, SV_ROWS = 12, DOT_STEP = 32 };
 #define QK_KEYS(rows) ((rows) <= 2 ? 8 : 4)
 #define SV_VECTORS(rows) ((rows) <= 3 ? 8 : (rows) <= 6 ? 4 : 2)
 #define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
 
 typedef __m512 vf;
 typedef __mmask16 vm;
+typedef __m512i vb; /* 16 bits each */
+typedef __m512i vi;
 
 INLINE vf v_zero(void)
 {
@@ -297,6 +299,47 @@ INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
     __m512i halves = halves_of_e4m3(_mm256_loadu_si256((const __m256i *)(row + i)));
     x[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
     x[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
+}
+
+INLINE vi v_no_sums(void)
+{
+    return _mm512_setzero_si512();
+}
+
+INLINE vb v_bytes(const char *p)
+{
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+
+INLINE vb v_bytes_part(const char *p, int n)
+{
+    return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1u << n) - 1, p));
+}
+
+INLINE vi v_dot(vi acc, vb a, vb b)
+{
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
+}
+
+/* Lane i of each half: the sum of that half of acc[i] with its upper half folded onto its lower. */
+INLINE __m256i half_totals(const vi *acc, const int n)
+{
+    __m256i half[4];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        half[i] = i < n ? _mm256_add_epi32(_mm512_castsi512_si256(acc[i]), _mm512_extracti64x4_epi64(acc[i], 1))
+                        : _mm256_setzero_si256();
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(half[0], half[1]), _mm256_hadd_epi32(half[2], half[3]));
+}
+
+INLINE void v_totals(const vi *acc, const int n, int32_t *out)
+{
+    UNROLL
+    for (int i = 0; i < n; i += 4) {
+        __m256i sums = half_totals(acc + i, n - i);
+        _mm_storeu_si128((__m128i *)(out + i),
+                         _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1)));
+    }
 }
 
 INLINE void v_store_f16(uint16_t *p, vf x)

@@ -5,13 +5,15 @@
 #include "common/convert.h"
 #include "vec.h"
 
-enum { VW = 1, QK_ROWS = 4, SV_ROWS = 4 };
+enum { VW = 1, QK_ROWS = 4, SV_ROWS = 4, DOT_STEP = 1 };
 #define QK_KEYS(rows) 2
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : 2)
 #define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 1)
 
 typedef float vf;
 typedef bool vm;
+typedef int32_t vb;
+typedef int32_t vi;
 
 INLINE vf v_zero(void)
 {
@@ -182,6 +184,35 @@ INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
 #define v_part_i8(row, i, n) v_load_i8(row, i)
 #define v_part_i4(row, i, n) v_load_i4(row, i)
 #define v_part_f8e4m3(row, i, n) v_load_f8e4m3(row, i)
+
+INLINE vi v_no_sums(void)
+{
+    return 0;
+}
+
+INLINE vb v_bytes(const char *p)
+{
+    return *(const int8_t *)p;
+}
+
+/* There is no part of one byte. */
+INLINE vb v_bytes_part(const char *p, int n)
+{
+    (void)p, (void)n;
+    return 0;
+}
+
+INLINE vi v_dot(vi acc, vb a, vb b)
+{
+    return acc + a * b;
+}
+
+INLINE void v_totals(const vi *acc, const int n, int32_t *out)
+{
+    UNROLL
+    for (int i = 0; i < n; i++)
+        out[i] = acc[i];
+}
 
 INLINE void v_store_f16(uint16_t *p, vf x)
 {

@@ -1,73 +1,37 @@
 #include "cache.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-static const cache_scheme schemes[] = {
-    {"f32", TDM_F32, TDM_UNSCALED},
-    {"f16", TDM_F16, TDM_UNSCALED},
-    {"bf16", TDM_BF16, TDM_UNSCALED},
-    {"int8-tensor", TDM_I8, TDM_PER_TENSOR},
-    {"int8-channel", TDM_I8, TDM_PER_CHANNEL},
-    {"int8-token", TDM_I8, TDM_PER_TOKEN},
-    {"int4-tensor", TDM_I4, TDM_PER_TENSOR},
-    {"int4-channel", TDM_I4, TDM_PER_CHANNEL},
-    {"int4-token", TDM_I4, TDM_PER_TOKEN},
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 static const tdm_device CPU = {TDM_CPU, 0};
 
-const cache_scheme *cache_scheme_find(const char *name)
+static int64_t row_bytes(const tdm_tensor *t)
 {
-    for (int i = 0; i < SCHEMES; i++) {
-        if (strcmp(schemes[i].name, name) == 0) {
-            return &schemes[i];
-        }
-    }
-    return NULL;
-}
-
-const char *cache_scheme_names(void)
-{
-    static char names[256];
-    size_t length = 0;
-    for (int i = 0; i < SCHEMES; i++) {
-        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? " " : "", schemes[i].name);
-    }
-    return names;
-}
-
-bool cache_scheme_is_static(const cache_scheme *scheme)
-{
-    return scheme->scaling == TDM_PER_TENSOR || scheme->scaling == TDM_PER_CHANNEL;
-}
-
-static size_t row_bytes(tdm_dtype dtype, int64_t channels)
-{
-    switch (dtype) {
+    switch (t->dtype) {
     case TDM_I4:
-        return (size_t)(channels + 1) / 2;
+        return (t->dim[3] + 1) / 2;
     case TDM_I8:
-        return (size_t)channels;
+    case TDM_F8E4M3:
+        return t->dim[3];
     case TDM_F32:
-        return (size_t)channels * 4;
+        return t->dim[3] * 4;
     default:
-        return (size_t)channels * 2;
+        return t->dim[3] * 2;
     }
 }
 
 static int64_t scale_count(const tdm_tensor *t)
 {
+    const int64_t rows = t->dim[1] * t->dim[2];
     switch (t->scaling) {
     case TDM_PER_TENSOR:
         return 1;
     case TDM_PER_CHANNEL:
         return t->dim[1] * t->dim[3];
     case TDM_PER_TOKEN:
-        return t->dim[1] * t->dim[2];
+        return rows;
+    case TDM_PER_GROUP:
+        return rows * ((t->dim[3] + t->block[1] - 1) / t->block[1]);
     default:
         return 0;
     }
@@ -92,11 +56,11 @@ static void fill_static(const tdm_tensor *t, const float *absmax, float *scales)
     *scales = largest / levels;
 }
 
-/* Allocate one layer's keys or values and its scales. */
+/* Allocate one layer's keys or values and its scales; absmax is needed for static scales. */
 static bool create_half(kv_cache *cache, const tdm_tensor *t, const float *absmax, void **data, float **scales,
                         error *err)
 {
-    const size_t bytes = (size_t)(t->dim[1] * t->dim[2]) * row_bytes(t->dtype, t->dim[3]);
+    const size_t bytes = (size_t)(t->dim[1] * t->dim[2] * row_bytes(t));
     const size_t scale_bytes = (size_t)scale_count(t) * sizeof(float);
     void *scale_memory;
     if (!check(err, tdm_alloc(cache->ctx, CPU, TDM_DEVICE_MEMORY, bytes, data), "KV cache")) {
@@ -113,33 +77,55 @@ static bool create_half(kv_cache *cache, const tdm_tensor *t, const float *absma
     return true;
 }
 
+static bool create_layer(kv_cache *cache, int64_t i, const calibration *measured, error *err)
+{
+    const tdm_kv_cache *desc = &cache->desc;
+    const float *k_absmax = NULL, *v_absmax = NULL;
+    tdm_kv_data *layer = &cache->layers[i];
+    if (measured != NULL) {
+        const int variant = (desc->rotate_k ? ROTATED : 0) + (desc->has_k_offset ? SHIFTED : 0);
+        k_absmax = calibration_get(measured, K_ABSMAX + variant, i);
+        v_absmax = calibration_get(measured, V_ABSMAX + (desc->rotate_v ? ROTATED : 0), i);
+    }
+    if (desc->has_k_offset) {
+        layer->k_offset = calibration_get(measured, K_OFFSET, i);
+    }
+    return create_half(cache, &desc->k, k_absmax, &layer->k, &layer->k_scale, err) &&
+           create_half(cache, &desc->v, v_absmax, &layer->v, &layer->v_scale, err);
+}
+
 static tdm_tensor describe(const config *cfg, int64_t capacity, const cache_scheme *scheme)
 {
-    return (tdm_tensor){
+    tdm_tensor t = {
         .dtype = scheme->dtype,
         .rank = 4,
         .scaling = scheme->scaling,
         .dim = {1, cfg->kv_heads, capacity, cfg->head_dim},
     };
+    if (scheme->scaling == TDM_PER_GROUP) {
+        t.block[0] = 1;
+        t.block[1] = scheme->group;
+    }
+    return t;
 }
 
 bool kv_cache_create(kv_cache *cache, tdm_ctx *ctx, const config *cfg, int64_t capacity, const cache_scheme *k,
-                     const cache_scheme *v, const calibration *scales, error *err)
+                     const cache_scheme *v, const calibration *measured, error *err)
 {
     *cache = (kv_cache){.ctx = ctx, .layer_count = cfg->layers};
-    cache->desc.k = describe(cfg, capacity, k);
-    cache->desc.v = describe(cfg, capacity, v);
+    cache->desc = (tdm_kv_cache){
+        .k = describe(cfg, capacity, k),
+        .v = describe(cfg, capacity, v),
+        .rotate_k = k->rotate,
+        .rotate_v = v->rotate,
+        .has_k_offset = k->offset,
+    };
     cache->layers = calloc((size_t)cfg->layers, sizeof *cache->layers);
     if (cache->layers == NULL) {
         return fail(err, "KV cache: no memory");
     }
-    const int64_t width = cfg->kv_heads * cfg->head_dim;
     for (int64_t i = 0; i < cfg->layers; i++) {
-        tdm_kv_data *layer = &cache->layers[i];
-        const float *k_absmax = scales != NULL ? scales->k + i * width : NULL;
-        const float *v_absmax = scales != NULL ? scales->v + i * width : NULL;
-        if (!create_half(cache, &cache->desc.k, k_absmax, &layer->k, &layer->k_scale, err) ||
-            !create_half(cache, &cache->desc.v, v_absmax, &layer->v, &layer->v_scale, err)) {
+        if (!create_layer(cache, i, measured, err)) {
             kv_cache_destroy(cache);
             return false;
         }

@@ -3,22 +3,7 @@
 #define CACHE_H
 
 #include "calibration.h"
-
-/* How keys or values are stored. */
-typedef struct cache_scheme {
-    const char *name; /* "int8-token" */
-    tdm_dtype dtype;
-    tdm_scaling scaling;
-} cache_scheme;
-
-/* The scheme of that name, or NULL. */
-const cache_scheme *cache_scheme_find(const char *name);
-
-/* All names, with a space between. */
-const char *cache_scheme_names(void);
-
-/* True when the scales are fixed before the run and so come from a calibration. */
-bool cache_scheme_is_static(const cache_scheme *scheme);
+#include "scheme.h"
 
 typedef struct kv_cache {
     tdm_ctx *ctx;
@@ -28,9 +13,9 @@ typedef struct kv_cache {
     size_t bytes; /* of all layers, with their scales */
 } kv_cache;
 
-/* scales   needed when a scheme is static, else ignored and may be NULL */
+/* measured  needed when a scheme is calibrated, else ignored and may be NULL; it must outlive the cache */
 bool kv_cache_create(kv_cache *cache, tdm_ctx *ctx, const config *cfg, int64_t capacity, const cache_scheme *k,
-                     const cache_scheme *v, const calibration *scales, error *err);
+                     const cache_scheme *v, const calibration *measured, error *err);
 void kv_cache_destroy(kv_cache *cache);
 
 #endif

@@ -5,61 +5,110 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t count_of(const calibration *c)
+#include "layers.h"
+
+static const char *const names[CALIBRATION_PARTS] = {
+    [K_OFFSET] = "k_offset",
+    [K_ABSMAX] = "k_absmax",
+    [K_ABSMAX + ROTATED] = "k_absmax+rotate",
+    [K_ABSMAX + SHIFTED] = "k_absmax+offset",
+    [K_ABSMAX + ROTATED + SHIFTED] = "k_absmax+rotate+offset",
+    [V_ABSMAX] = "v_absmax",
+    [V_ABSMAX + ROTATED] = "v_absmax+rotate",
+};
+
+static int64_t width_of(const calibration *c)
 {
-    return (size_t)(c->layers * c->kv_heads * c->head_dim);
+    return c->kv_heads * c->head_dim;
+}
+
+static size_t part_bytes(const calibration *c)
+{
+    return (size_t)(c->layers * width_of(c)) * sizeof *c->data;
 }
 
 bool calibration_create(calibration *c, const config *cfg, error *err)
 {
     *c = (calibration){.layers = cfg->layers, .kv_heads = cfg->kv_heads, .head_dim = cfg->head_dim};
-    c->k = calloc(count_of(c), sizeof *c->k);
-    c->v = calloc(count_of(c), sizeof *c->v);
-    if (c->k == NULL || c->v == NULL) {
-        calibration_destroy(c);
-        return fail(err, "calibration: no memory");
-    }
-    return true;
+    c->data = calloc(CALIBRATION_PARTS, part_bytes(c));
+    return c->data != NULL || fail(err, "calibration: no memory");
 }
 
 void calibration_destroy(calibration *c)
 {
-    free(c->k);
-    free(c->v);
+    free(c->data);
     *c = (calibration){0};
 }
 
-static void raise_to(float *largest, const float *values, int64_t rows, int64_t width)
+float *calibration_get(const calibration *c, int part, int64_t layer)
 {
-    for (int64_t row = 0; row < rows; row++, values += width) {
+    return c->data + (part * c->layers + layer) * width_of(c);
+}
+
+/* ---- Measuring ---- */
+
+static void find_mean(const float *rows, int64_t count, int64_t width, float *mean)
+{
+    for (int64_t i = 0; i < width; i++) {
+        double sum = 0;
+        for (int64_t row = 0; row < count; row++) {
+            sum += rows[row * width + i];
+        }
+        mean[i] = (float)(sum / (double)count);
+    }
+}
+
+/* Raise the largest magnitudes of channels to those of some rows, stored without an offset (NULL) or with one. */
+static void raise_to(float *absmax, const float *rows, int64_t count, int64_t width, const float *offset, bool rotate)
+{
+    float stored[MAX_HEAD_DIM];
+    for (int64_t row = 0; row < count; row++, rows += width) {
         for (int64_t i = 0; i < width; i++) {
-            largest[i] = fmaxf(largest[i], fabsf(values[i]));
+            stored[i] = rows[i] - (offset != NULL ? offset[i] : 0);
+        }
+        if (rotate) {
+            walsh_hadamard(stored, width);
+        }
+        for (int64_t i = 0; i < width; i++) {
+            absmax[i] = fmaxf(absmax[i], fabsf(stored[i]));
         }
     }
 }
 
-void calibration_observe(calibration *c, int64_t layer, const float *k, const float *v, int64_t rows)
+void calibration_observe(calibration *c, int64_t layer, const float *k, const float *v, int64_t capacity, int64_t rows)
 {
-    const int64_t width = c->kv_heads * c->head_dim;
-    raise_to(c->k + layer * width, k, rows, width);
-    raise_to(c->v + layer * width, v, rows, width);
+    const int64_t width = c->head_dim;
+    for (int64_t head = 0; head < c->kv_heads; head++, k += capacity * width, v += capacity * width) {
+        float *offset = calibration_get(c, K_OFFSET, layer) + head * width;
+        find_mean(k, rows, width, offset);
+        for (int variant = 0; variant < 4; variant++) {
+            float *k_absmax = calibration_get(c, K_ABSMAX + variant, layer) + head * width;
+            raise_to(k_absmax, k, rows, width, variant & SHIFTED ? offset : NULL, variant & ROTATED);
+        }
+        for (int variant = 0; variant < 2; variant++) {
+            raise_to(calibration_get(c, V_ABSMAX + variant, layer) + head * width, v, rows, width, NULL,
+                     variant & ROTATED);
+        }
+    }
 }
+
+/* ---- The file ---- */
 
 static bool write_file(const calibration *c, FILE *file)
 {
-    char header[512];
-    const size_t bytes = count_of(c) * sizeof *c->k;
-    const long long shape[3] = {(long long)c->layers, (long long)c->kv_heads, (long long)c->head_dim};
-    int length = snprintf(header, sizeof header,
-                          "{\"k_absmax\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld,%lld],\"data_offsets\":[0,%zu]},"
-                          "\"v_absmax\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld,%lld],\"data_offsets\":[%zu,%zu]}}",
-                          shape[0], shape[1], shape[2], bytes, shape[0], shape[1], shape[2], bytes, 2 * bytes);
-    while (length % 8 != 0) {
-        header[length++] = ' ';
+    char header[2048] = "";
+    const size_t bytes = part_bytes(c);
+    int length = 0;
+    for (size_t part = 0; part < CALIBRATION_PARTS; part++) {
+        length += snprintf(header + length, sizeof header - (size_t)length,
+                           "%c\"%s\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld,%lld],\"data_offsets\":[%zu,%zu]}",
+                           part == 0 ? '{' : ',', names[part], (long long)c->layers, (long long)c->kv_heads,
+                           (long long)c->head_dim, part * bytes, (part + 1) * bytes);
     }
+    length += snprintf(header + length, sizeof header - (size_t)length, "}%*s", 7 - length % 8, "");
     const uint64_t prefix = (uint64_t)length;
     return fwrite(&prefix, sizeof prefix, 1, file) == 1 && fwrite(header, (size_t)length, 1, file) == 1 &&
-           fwrite(c->k, bytes, 1, file) == 1 && fwrite(c->v, bytes, 1, file) == 1;
+           fwrite(c->data, bytes, CALIBRATION_PARTS, file) == CALIBRATION_PARTS;
 }
 
 bool calibration_write(const calibration *c, const char *path, error *err)
@@ -81,17 +130,18 @@ bool calibration_write(const calibration *c, const char *path, error *err)
     return true;
 }
 
-static bool copy_absmax(const safetensors *file, const char *name, const calibration *c, float *out, error *err)
+static bool read_part(const calibration *c, const safetensors *file, int part, error *err)
 {
     const int64_t dim[3] = {c->layers, c->kv_heads, c->head_dim};
-    const st_tensor *tensor = st_require(file, name, ST_F32, 3, dim, err);
+    const st_tensor *tensor = st_require(file, names[part], ST_F32, 3, dim, err);
+    float *values = calibration_get(c, part, 0);
     if (tensor == NULL) {
         return false;
     }
-    memcpy(out, tensor->data, tensor->bytes);
-    for (size_t i = 0; i < count_of(c); i++) {
-        if (!(out[i] >= 0 && isfinite(out[i]))) {
-            return fail(err, "%s: number %zu is negative or not finite", name, i);
+    memcpy(values, tensor->data, tensor->bytes);
+    for (int64_t i = 0; i < c->layers * width_of(c); i++) {
+        if (!isfinite(values[i]) || (part != K_OFFSET && values[i] < 0)) {
+            return fail(err, "%s: number %lld is not one that was measured", names[part], (long long)i);
         }
     }
     return true;
@@ -102,11 +152,15 @@ bool calibration_read(calibration *c, const config *cfg, const char *path, error
     safetensors file;
     error why;
     if (!st_open(&file, path, &why)) {
-        return fail(err, "%.160s: %.160s; a cache with fixed scales wants a calibration: run --calibrate TEXT first",
+        return fail(err,
+                    "%.160s: %.160s; a cache with fixed scales or an offset wants a calibration: run --calibrate "
+                    "TEXT first",
                     path, why.text);
     }
-    bool ok = calibration_create(c, cfg, &why) && copy_absmax(&file, "k_absmax", c, c->k, &why) &&
-              copy_absmax(&file, "v_absmax", c, c->v, &why);
+    bool ok = calibration_create(c, cfg, &why);
+    for (int part = 0; ok && part < CALIBRATION_PARTS; part++) {
+        ok = read_part(c, &file, part, &why);
+    }
     st_close(&file);
     if (!ok) {
         calibration_destroy(c);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Sizes are limited so that no product of two of them, times a context, overflows. */
-enum { MAX_LAYERS = 4096, MAX_WIDTH = 1 << 20, MAX_HEADS = 4096, MAX_HEAD_DIM = 4096, MAX_VOCAB = 1 << 24 };
+enum { MAX_LAYERS = 4096, MAX_WIDTH = 1 << 20, MAX_HEADS = 4096, MAX_VOCAB = 1 << 24 };
 
 static const struct {
     const char *key;

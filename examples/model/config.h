@@ -4,6 +4,8 @@
 
 #include "safetensors.h"
 
+enum { MAX_HEAD_DIM = 1024 }; /* as the library has it */
+
 typedef struct config {
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab, max_context;
     int64_t bos, eos;

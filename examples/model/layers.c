@@ -28,20 +28,20 @@ void rotary_table(int64_t positions, int64_t head_dim, double theta, float *cosi
     }
 }
 
-void rotary(float *x, int64_t rows, int64_t heads, int64_t head_dim, const float *cosine, const float *sine,
-            bool interleaved)
+void walsh_hadamard(float *x, int64_t count)
 {
-    const int64_t pairs = head_dim / 2;
-    const int64_t step = interleaved ? 2 : 1, partner = interleaved ? 1 : pairs;
-    for (int64_t row = 0; row < rows; row++, cosine += pairs, sine += pairs) {
-        for (int64_t head = 0; head < heads; head++, x += head_dim) {
-            for (int64_t i = 0; i < pairs; i++) {
-                float *a = &x[i * step], *b = a + partner;
-                float turned = *a * cosine[i] - *b * sine[i];
-                *b = *a * sine[i] + *b * cosine[i];
-                *a = turned;
+    const int64_t block = count & -count; /* the largest power of two that divides it */
+    for (int64_t step = 1; step < block; step *= 2) {
+        for (int64_t i = 0; i < count; i++) {
+            if ((i & step) == 0) {
+                float a = x[i], b = x[i + step];
+                x[i] = a + b;
+                x[i + step] = a - b;
             }
         }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        x[i] /= sqrtf((float)block);
     }
 }
 

@@ -2,7 +2,6 @@
 #ifndef LAYERS_H
 #define LAYERS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* out = x / sqrt(mean(x^2) + eps) * weight, for each row (Zhang and Sennrich, 2019). */
@@ -12,9 +11,9 @@ void rms_norm(const float *x, const float *weight, int64_t rows, int64_t width, 
  * position * theta^(-2i / head_dim). Both tables are [positions, head_dim / 2]. */
 void rotary_table(int64_t positions, int64_t head_dim, double theta, float *cosine, float *sine);
 
-/* Turn the pairs of every head of rows that sit at positions 0, 1, ... of the tables given. */
-void rotary(float *x, int64_t rows, int64_t heads, int64_t head_dim, const float *cosine, const float *sine,
-            bool interleaved);
+/* What a rotated cache does to a row: the orthonormal Walsh-Hadamard transform of each block of channels, a block
+ * being the largest power of two that divides their number. */
+void walsh_hadamard(float *x, int64_t count);
 
 /* gate = silu(gate) * up, with silu(x) = x / (1 + exp(-x)) (Shazeer, 2020). */
 void swiglu(float *gate, const float *up, int64_t count);

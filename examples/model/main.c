@@ -75,8 +75,8 @@ static bool choose_settings(const options *o, const checkpoint *c, const token_l
         .chunk = chunk < count ? chunk : count,
         .context = context,
         .activations = o->activations,
-        .k = o->k,
-        .v = o->v,
+        .k = &o->k,
+        .v = &o->v,
     };
     return true;
 }
@@ -95,7 +95,7 @@ static bool run_task(const options *o, model *m, const token_list *tokens, const
 static bool run_model(const options *o, const checkpoint *c, const token_list *tokens, error *err)
 {
     char path[4096];
-    calibration scales = {0};
+    calibration measured = {0};
     model_settings settings;
     model m;
     if (!choose_settings(o, c, tokens, &settings, err)) {
@@ -103,18 +103,18 @@ static bool run_model(const options *o, const checkpoint *c, const token_list *t
     }
     const char *suffix = o->calibration != NULL ? "" : ".calibration";
     snprintf(path, sizeof path, "%s%s", o->calibration != NULL ? o->calibration : o->model, suffix);
-    if (cache_scheme_is_static(o->k) || cache_scheme_is_static(o->v)) {
-        if (!calibration_read(&scales, &c->cfg, path, err)) {
+    if (cache_scheme_is_calibrated(&o->k) || cache_scheme_is_calibrated(&o->v)) {
+        if (!calibration_read(&measured, &c->cfg, path, err)) {
             return false;
         }
-        settings.scales = &scales;
+        settings.measured = &measured;
     }
     bool ok = model_create(&m, c, &settings, err);
     if (ok) {
         ok = run_task(o, &m, tokens, path, err);
         model_destroy(&m);
     }
-    calibration_destroy(&scales);
+    calibration_destroy(&measured);
     return ok;
 }
 

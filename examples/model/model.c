@@ -17,16 +17,9 @@ static bool create_buffers(model *m, error *err)
         float **buffer;
         int64_t rows, width;
     } all[] = {
-        {&m->cosine, m->context, cfg->head_dim / 2},
-        {&m->sine, m->context, cfg->head_dim / 2},
-        {&m->x, m->chunk, cfg->hidden},
-        {&m->normed, m->chunk, cfg->hidden},
-        {&m->q, m->chunk, q_width},
-        {&m->k, m->chunk, kv_width},
-        {&m->v, m->chunk, kv_width},
-        {&m->attended, m->chunk, q_width},
-        {&m->gate, m->chunk, cfg->ffn},
-        {&m->up, m->chunk, cfg->ffn},
+        {&m->x, m->chunk, cfg->hidden}, {&m->normed, m->chunk, cfg->hidden}, {&m->q, m->chunk, q_width},
+        {&m->k, m->chunk, kv_width},    {&m->v, m->chunk, kv_width},         {&m->attended, m->chunk, q_width},
+        {&m->gate, m->chunk, cfg->ffn}, {&m->up, m->chunk, cfg->ffn},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].buffer = malloc((size_t)(all[i].rows * all[i].width) * sizeof(float));
@@ -34,7 +27,6 @@ static bool create_buffers(model *m, error *err)
             return fail(err, "model: no memory for %lld rows", (long long)all[i].rows);
         }
     }
-    rotary_table(m->context, cfg->head_dim, cfg->rope_theta, m->cosine, m->sine);
     return true;
 }
 
@@ -44,7 +36,7 @@ static bool create_parts(model *m, const model_settings *settings, error *err)
     tdm_options options = TDM_INIT(tdm_options);
     options.threads = settings->threads;
     if (!check(err, tdm_open(TDM_VERSION, &options, &m->ctx), "open") || !create_buffers(m, err) ||
-        !kv_cache_create(&m->cache, m->ctx, cfg, m->context, settings->k, settings->v, settings->scales, err)) {
+        !kv_cache_create(&m->cache, m->ctx, cfg, m->context, settings->k, settings->v, settings->measured, err)) {
         return false;
     }
     int64_t widest = larger(larger(cfg->hidden, cfg->ffn), cfg->heads * cfg->head_dim);
@@ -68,7 +60,7 @@ void model_destroy(model *m)
     ops_destroy(&m->ops);
     kv_cache_destroy(&m->cache);
     tdm_close(m->ctx);
-    float *const buffers[] = {m->cosine, m->sine, m->x, m->normed, m->q, m->k, m->v, m->attended, m->gate, m->up};
+    float *const buffers[] = {m->x, m->normed, m->q, m->k, m->v, m->attended, m->gate, m->up};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
         free(buffers[i]);
     }
@@ -80,18 +72,11 @@ static bool attention_block(model *m, int64_t layer, int64_t rows, int64_t pos, 
 {
     const config *cfg = &m->from->cfg;
     const layer_weights *w = &m->from->weights.layers[layer];
-    const float *cosine = m->cosine + pos * cfg->head_dim / 2, *sine = m->sine + pos * cfg->head_dim / 2;
-
     rms_norm(m->x, w->attention_norm, rows, cfg->hidden, cfg->eps, m->normed);
     if (!ops_multiply(&m->ops, &w->q, m->normed, rows, m->q, err) ||
         !ops_multiply(&m->ops, &w->k, m->normed, rows, m->k, err) ||
         !ops_multiply(&m->ops, &w->v, m->normed, rows, m->v, err)) {
         return false;
-    }
-    rotary(m->q, rows, cfg->heads, cfg->head_dim, cosine, sine, cfg->rope_interleaved);
-    rotary(m->k, rows, cfg->kv_heads, cfg->head_dim, cosine, sine, cfg->rope_interleaved);
-    if (m->observer != NULL) {
-        calibration_observe(m->observer, layer, m->k, m->v, rows);
     }
     if (!ops_attend(&m->ops, &m->cache, layer, m->q, m->k, m->v, rows, pos, m->attended, err) ||
         !ops_multiply(&m->ops, &w->o, m->attended, rows, m->normed, err)) {

@@ -14,7 +14,7 @@ typedef struct model_settings {
     int64_t context;       /* the most tokens that the cache holds */
     tdm_dtype activations; /* what ops take and give: f32, f16 or bf16 */
     const cache_scheme *k, *v;
-    const calibration *scales; /* for a cache with fixed scales, or NULL */
+    const calibration *measured; /* for a calibrated cache, else NULL; it must outlive the model */
 } model_settings;
 
 typedef struct model {
@@ -23,8 +23,6 @@ typedef struct model {
     tdm_ctx *ctx;
     kv_cache cache;
     ops ops;
-    calibration *observer; /* when set, it sees all keys and values; the caller's */
-    float *cosine, *sine;  /* [context, head_dim / 2] */
     /* Rows of one forward pass, [chunk, width]: */
     float *x;      /* the residual stream */
     float *normed; /* its norm, and what a block adds to it */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "half.h"
+#include "layers.h"
 
 static const tdm_device CPU = {TDM_CPU, 0};
 
@@ -109,16 +110,33 @@ static tdm_tensor by_heads(const ops *o, int64_t heads, int64_t head_dim)
     };
 }
 
+static bool create_rotary(ops *o, const config *cfg, int64_t positions, error *err)
+{
+    const size_t bytes = (size_t)(positions * cfg->head_dim / 2) * sizeof(float);
+    o->cosine = malloc(bytes);
+    o->sine = malloc(bytes);
+    if (o->cosine == NULL || o->sine == NULL) {
+        return fail(err, "rotary embedding: no memory for %lld positions", (long long)positions);
+    }
+    rotary_table(positions, cfg->head_dim, cfg->rope_theta, o->cosine, o->sine);
+    return true;
+}
+
 static bool create_attention(ops *o, const config *cfg, const kv_cache *cache, error *err)
 {
+    const int64_t positions = cache->desc.k.dim[2];
+    const tdm_rotary rotary = {TDM_F32, (int32_t)cfg->head_dim, (int32_t)positions, cfg->rope_interleaved};
     tdm_kv_append_desc append = TDM_INIT(tdm_kv_append_desc);
     append.k = append.v = by_heads(o, cfg->kv_heads, cfg->head_dim);
     append.cache = cache->desc;
+    append.rotary = rotary;
     tdm_gqa_desc attend;
     tdm_gqa_desc_init(&attend);
     attend.q = attend.out = by_heads(o, cfg->heads, cfg->head_dim);
     attend.cache = cache->desc;
-    return check(err, tdm_kv_append_create(o->ctx, CPU, &append, &o->append), "kv_append") &&
+    attend.rotary = rotary;
+    return create_rotary(o, cfg, positions, err) &&
+           check(err, tdm_kv_append_create(o->ctx, CPU, &append, &o->append), "kv_append") &&
            check(err, tdm_gqa_create(o->ctx, CPU, &attend, &o->attend), "gqa") &&
            create_workspace(o->append, &o->append_workspace, err) &&
            create_workspace(o->attend, &o->attend_workspace, err);
@@ -156,6 +174,8 @@ void ops_destroy(ops *o)
     tdm_workspace_destroy(o->attend_workspace);
     tdm_op_destroy(o->append);
     tdm_op_destroy(o->attend);
+    free(o->cosine);
+    free(o->sine);
     for (int i = 0; i < STAGING_BUFFERS; i++) {
         free(o->staging[i]);
     }
@@ -194,6 +214,8 @@ bool ops_attend(const ops *o, const kv_cache *cache, int64_t layer, const float 
     append.cache = cache->layers[layer];
     append.new_len = &new_len;
     append.pos = &position;
+    append.cos = o->cosine;
+    append.sin = o->sine;
     if (!check(err, tdm_kv_append_run(o->append, o->append_workspace, NULL, &append), "kv_append")) {
         return false;
     }
@@ -203,6 +225,8 @@ bool ops_attend(const ops *o, const kv_cache *cache, int64_t layer, const float 
     attend.cache = cache->layers[layer];
     attend.q_len = &new_len;
     attend.kv_len = &kv_len;
+    attend.cos = o->cosine;
+    attend.sin = o->sine;
     attend.out = stage_out(o, out);
     if (!check(err, tdm_gqa_run(o->attend, o->attend_workspace, NULL, &attend), "gqa")) {
         return false;

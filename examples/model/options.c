@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { FLAG, TEXT, INTEGER, REAL, CACHE, CACHE_K, CACHE_V, ACTIVATIONS } kind;
+typedef enum kind { FLAG, TEXT, INTEGER, REAL, CACHE, ACTIVATIONS } kind;
 
 #define AT(field) offsetof(options, field)
 
@@ -22,8 +22,6 @@ static const struct option_row {
     {"--top-p", "P", "draw from the likeliest tokens that reach P together (1)", REAL, AT(top_p), 0, 1},
     {"--seed", "N", "of the random draws (0)", INTEGER, AT(seed), 0, 9e15},
     {"--cache", "SCHEME", "how keys and values are stored (f32); see below", CACHE, 0, 0, 0},
-    {"--cache-k", "SCHEME", "the same for keys alone", CACHE_K, 0, 0, 0},
-    {"--cache-v", "SCHEME", "the same for values alone", CACHE_V, 0, 0, 0},
     {"--activations", "TYPE", "what ops take and give: f32, f16 or bf16 (f32)", ACTIVATIONS, 0, 0, 0},
     {"--threads", "N", "(one per core)", INTEGER, AT(threads), 0, 1024},
     {"--chunk", "N", "tokens of one pass over a prompt (512), or over a text (all)", INTEGER, AT(chunk), 1, 1 << 24},
@@ -31,27 +29,33 @@ static const struct option_row {
     {"--tokenize", NULL, "print the prompt's tokens and stop", FLAG, AT(tokenize), 0, 0},
     {"--logits", "FILE", "write the logits of each position of the prompt, as f32, and stop", TEXT, AT(logits), 0, 0},
     {"--perplexity", "FILE", "of this text, with no chat template", TEXT, AT(perplexity), 0, 0},
-    {"--calibrate", "FILE", "run this text to find the scales of int8 and int4 caches", TEXT, AT(calibrate), 0, 0},
+    {"--calibrate", "FILE", "run this text to measure fixed scales and the offset of keys", TEXT, AT(calibrate), 0, 0},
     {"--tokens", "N", "of a text, use so many tokens (2000)", INTEGER, AT(tokens), 2, 1 << 24},
-    {"--calibration", "FILE", "where those scales are kept (MODEL.calibration)", TEXT, AT(calibration), 0, 0},
+    {"--calibration", "FILE", "where those are kept (MODEL.calibration)", TEXT, AT(calibration), 0, 0},
     {"--help", NULL, "print this", FLAG, AT(help), 0, 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static bool read_scheme(const cache_scheme **scheme, const char *name, const char *text, error *err)
+static bool read_cache(options *o, const char *text, error *err)
 {
-    *scheme = cache_scheme_find(text);
-    return *scheme != NULL || fail(err, "%s: got %.64s, want one of: %s", name, text, cache_scheme_names());
+    error why;
+    o->cache = text;
+    return cache_scheme_parse(text, &o->k, &o->v, &why) || fail(err, "--cache: %.400s", why.text);
 }
 
 static bool read_activations(tdm_dtype *dtype, const char *name, const char *text, error *err)
 {
-    const cache_scheme *scheme = cache_scheme_find(text);
-    if (scheme == NULL || scheme->scaling != TDM_UNSCALED) {
-        return fail(err, "%s: got %.64s, want f32, f16 or bf16", name, text);
+    static const struct {
+        const char *name;
+        tdm_dtype dtype;
+    } types[] = {{"f32", TDM_F32}, {"f16", TDM_F16}, {"bf16", TDM_BF16}};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(types[i].name, text) == 0) {
+            *dtype = types[i].dtype;
+            return true;
+        }
     }
-    *dtype = scheme->dtype;
-    return true;
+    return fail(err, "%s: got %.64s, want f32, f16 or bf16", name, text);
 }
 
 static bool read_number(const struct option_row *row, options *o, const char *text, error *err)
@@ -80,11 +84,7 @@ static bool read_value(const struct option_row *row, options *o, const char *tex
         *(const char **)((char *)o + row->offset) = text;
         return true;
     case CACHE:
-        return read_scheme(&o->k, row->name, text, err) && read_scheme(&o->v, row->name, text, err);
-    case CACHE_K:
-        return read_scheme(&o->k, row->name, text, err);
-    case CACHE_V:
-        return read_scheme(&o->v, row->name, text, err);
+        return read_cache(o, text, err);
     case ACTIVATIONS:
         return read_activations(&o->activations, row->name, text, err);
     default:
@@ -117,7 +117,7 @@ static bool check_options(const options *o, error *err)
 bool options_parse(options *o, int argc, char **argv, error *err)
 {
     *o = (options){.max_tokens = 256, .tokens = 2000, .top_p = 1, .activations = TDM_F32};
-    o->k = o->v = cache_scheme_find("f32");
+    read_cache(o, "f32", err);
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         const struct option_row *row = find_row(name);
@@ -139,7 +139,7 @@ bool options_parse(options *o, int argc, char **argv, error *err)
         }
     }
     if (o->calibrate != NULL) {
-        o->k = o->v = cache_scheme_find("f32"); /* magnitudes are those of exact keys and values */
+        read_cache(o, "f32", err); /* what is measured are exact keys and values */
     }
     return check_options(o, err);
 }
@@ -151,5 +151,5 @@ void options_usage(FILE *out)
         const char *argument = rows[i].argument != NULL ? rows[i].argument : "";
         fprintf(out, "  %-14s %-7s %s\n", rows[i].name, argument, rows[i].help);
     }
-    fprintf(out, "\ncache schemes: %s\n", cache_scheme_names());
+    cache_scheme_usage(out);
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "cache.h"
+#include "scheme.h"
 
 typedef struct options {
     const char *model;
@@ -16,7 +16,8 @@ typedef struct options {
     bool raw, tokenize, help;
     int64_t max_tokens, tokens, chunk, context, threads, seed; /* chunk, context: 0 is automatic */
     double temperature, top_p;
-    const cache_scheme *k, *v;
+    const char *cache; /* as it was given */
+    cache_scheme k, v;
     tdm_dtype activations;
 } options;
 

@@ -84,8 +84,8 @@ static void report(const model *m, const options *o, const char *what, int64_t t
     if (o == NULL) {
         return;
     }
-    fprintf(stderr, "%-11s%6lld tokens %9.3f MB (keys %s, values %s)\n", "KV cache", (long long)m->context,
-            (double)m->cache.bytes * 1e-6, o->k->name, o->v->name);
+    fprintf(stderr, "%-11s%6lld tokens %9.3f MB (%s)\n", "KV cache", (long long)m->context,
+            (double)m->cache.bytes * 1e-6, o->cache);
 }
 
 bool task_generate(model *m, const options *o, const token_list *prompt, error *err)
@@ -190,6 +190,15 @@ bool task_logits(model *m, const token_list *prompt, const char *path, error *er
     return (fclose(file) == 0 || fail(err, "%.400s: cannot write the logits", path)) && ok;
 }
 
+/* The cache holds the keys and values of the whole text, in f32 and as they are. */
+static void observe(const model *m, int64_t tokens, calibration *seen)
+{
+    for (int64_t i = 0; i < m->cache.layer_count; i++) {
+        const tdm_kv_data *layer = &m->cache.layers[i];
+        calibration_observe(seen, i, layer->k, layer->v, m->context, tokens);
+    }
+}
+
 bool task_calibrate(model *m, const token_list *text, const char *path, error *err)
 {
     calibration seen;
@@ -199,9 +208,11 @@ bool task_calibrate(model *m, const token_list *text, const char *path, error *e
     }
     bool ok = calibration_create(&seen, &m->from->cfg, err);
     if (ok) {
-        m->observer = &seen;
-        ok = prefill(m, text, logits, err) && calibration_write(&seen, path, err);
-        m->observer = NULL;
+        ok = prefill(m, text, logits, err);
+        if (ok) {
+            observe(m, (int64_t)text->count, &seen);
+            ok = calibration_write(&seen, path, err);
+        }
         calibration_destroy(&seen);
     }
     free(logits);

@@ -15,7 +15,7 @@ bool task_perplexity(model *m, const token_list *text, error *err);
 /* Write [tokens, vocab] f32, as they lie in memory. */
 bool task_logits(model *m, const token_list *prompt, const char *path, error *err);
 
-/* Write how large keys and values get. */
+/* Write what keys and values look like; the model's cache must be a plain f32 one. */
 bool task_calibrate(model *m, const token_list *text, const char *path, error *err);
 
 #endif

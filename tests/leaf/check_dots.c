@@ -1,4 +1,4 @@
-/* qk and sv: against sums in double, and bit for bit against themselves row by row. */
+/* qk and sv: against sums in double, and bit for bit against themselves row by row. dot_i8: exact. */
 #include "stored.h"
 
 static struct guard left_memory, right_memory, out_memory, alone_memory;
@@ -117,4 +117,45 @@ void check_qk(struct suite *suite, enum leaf_type type)
 void check_sv(struct suite *suite, enum leaf_type type)
 {
     check_shapes(suite, type, check_sv_shape);
+}
+
+/* ---- dot_i8 --------------------------------------------------------------------------------- */
+
+/* `extreme`: the codes whose products are largest. */
+static void check_dot_i8_shape(struct suite *suite, struct shape is, bool extreme)
+{
+    int64_t q_stride = is.channels + is.gap, s_stride = is.keys + is.gap;
+    struct leaf_rows left =
+        random_rows(suite, &left_memory, LEAF_I8, is.rows, is.channels, is.gap, is.at_end, is.special);
+    struct leaf_rows k = random_rows(suite, &right_memory, LEAF_I8, is.keys, is.channels, is.gap, is.at_end, false);
+    if (extreme) {
+        memset((void *)(uintptr_t)left.data, -128, (size_t)((is.rows - 1) * q_stride + is.channels));
+        memset((void *)(uintptr_t)k.data, -128, (size_t)((is.keys - 1) * q_stride + is.channels));
+    }
+    int32_t *s = guarded(&out_memory, sizeof *s * (size_t)((is.rows - 1) * s_stride + is.keys), is.at_end);
+    suite->table->dot_i8(left.data, q_stride, k, s, s_stride, is.rows, is.keys, is.channels);
+    bool exact = true, gaps = true;
+    for (int r = 0; r < is.rows; r++) {
+        for (int j = 0; j < is.keys; j++) {
+            double want = 0;
+            for (int c = 0; c < is.channels; c++)
+                want += rows_value(LEAF_I8, left, r, c) * rows_value(LEAF_I8, k, j, c);
+            exact &= s[r * s_stride + j] == want;
+        }
+        if (r + 1 < is.rows)
+            gaps &= untouched(s + r * s_stride, sizeof *s * (size_t)is.keys, sizeof *s * (size_t)s_stride);
+    }
+    expect(suite, exact, "%d x %d x %d: wrong sum", is.rows, is.keys, is.channels);
+    expect(suite, gaps, "%d x %d x %d: wrote between rows", is.rows, is.keys, is.channels);
+}
+
+void check_dot_i8(struct suite *suite, enum leaf_type type)
+{
+    (void)type;
+    for (int channels = 1; channels <= 140; channels++)
+        for (int rows = 1; rows <= 11; rows += suite->quick ? random_int(suite, 1, 4) : 1)
+            check_dot_i8_shape(suite, random_shape(suite, rows, channels), one_in(suite, 8));
+    check_dot_i8_shape(suite, (struct shape){.rows = 8, .keys = 128, .channels = 128}, false);
+    check_dot_i8_shape(suite, (struct shape){.rows = 9, .keys = 37, .channels = 1024, .at_end = true}, true);
+    check_dot_i8_shape(suite, (struct shape){.rows = 1, .keys = 3, .channels = 131071, .at_end = true}, true);
 }

@@ -170,3 +170,47 @@ void check_to_i4(struct suite *suite, enum leaf_type type)
                 expect(suite, out[n / 2] >> 4 == 8, "%d elements: the spare nibble is %d", n, out[n / 2] >> 4);
         }
 }
+
+/* The code of the magnitude nearest to x among all codes, ties to the even one; x is not NaN. */
+static unsigned nearest_e4m3(double x)
+{
+    unsigned best = 0;
+    for (unsigned code = 1; code <= 0x7e; code++) {
+        double farther = fabs(e4m3_value(code) - fabs(x)), near = fabs(e4m3_value(best) - fabs(x));
+        if (farther < near || (farther == near && code % 2 == 0))
+            best = code;
+    }
+    return isinf(x) ? 0x7e : best;
+}
+
+static void check_f8_row(struct suite *suite, const float *x, const float *scale, bool by_channel, int n, bool at_end)
+{
+    uint8_t *out = guarded(&out_memory, (size_t)n, at_end);
+    suite->table->to_f8(x, scale, by_channel, out, n);
+    for (int i = 0; i < n; i++) {
+        float by = scale[by_channel ? i : 0], quotient = x[i] / by;
+        unsigned want = by == 0.0f ? 0 : nearest_e4m3(quotient) | (signbit(quotient) ? 0x80 : 0);
+        bool right = isnan(quotient) && by != 0.0f ? (out[i] & 0x7f) == 0x7f : out[i] == want;
+        expect(suite, right, "%a / %a became 0x%02x, not 0x%02x", (double)x[i], (double)by, out[i], want);
+    }
+}
+
+/* Odd lengths of any numbers, then every code, the midpoint above it and that one's neighbours, of both signs. */
+void check_to_f8(struct suite *suite, enum leaf_type type)
+{
+    (void)type;
+    for (int n = 1; n <= 150; n++)
+        for (int by_channel = 0; by_channel < 2; by_channel++) {
+            bool at_end = one_in(suite, 2);
+            float *x = quantizable_row(suite, n, at_end), *scale = scale_row(suite, by_channel ? n : 1, at_end);
+            check_f8_row(suite, x, scale, by_channel, n, at_end);
+        }
+    for (unsigned code = 0; code <= 0x7e; code++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            float low = (float)sign * (float)e4m3_value(code), one = 1.0f;
+            float high = code < 0x7e ? (float)sign * (float)e4m3_value(code + 1) : (float)sign * 480.0f;
+            float middle = (low + high) / 2;
+            float x[] = {low, middle, nextafterf(middle, -INFINITY), nextafterf(middle, INFINITY), high};
+            check_f8_row(suite, x, &one, false, 5, true);
+        }
+}

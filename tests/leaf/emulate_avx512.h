@@ -48,6 +48,27 @@ EMULATED __m128i _mm_maskz_loadu_epi8(__mmask16 mask, const void *p)
     return _mm_loadu_si128((const __m128i *)out);
 }
 
+EMULATED __m256i _mm256_maskz_loadu_epi8(__mmask32 mask, const void *p)
+{
+    char out[32] = {0};
+    for (int i = 0; i < 32; i++)
+        if (mask >> i & 1)
+            out[i] = ((const char *)p)[i];
+    return _mm256_loadu_si256((const __m256i *)out);
+}
+
+#undef _mm512_madd_epi16 /* SIMDe 0.7.4 gives this name to another function */
+EMULATED __m512i _mm512_madd_epi16(__m512i a, __m512i b)
+{
+    int16_t left[32], right[32];
+    int32_t out[16];
+    memcpy(left, &a, sizeof left);
+    memcpy(right, &b, sizeof right);
+    for (int i = 0; i < 16; i++)
+        out[i] = left[2 * i] * right[2 * i] + left[2 * i + 1] * right[2 * i + 1];
+    return _mm512_loadu_si512(out);
+}
+
 EMULATED __m256i _mm256_maskz_loadu_epi16(__mmask16 mask, const void *p)
 {
     char out[32] = {0};

@@ -20,15 +20,20 @@ static const struct {
 } checks[] = {
     {"qk", check_qk, true},
     {"sv", check_sv, true},
+    {"dot_i8", check_dot_i8, false},
     {"widen", check_widen, true},
     {"transpose", check_transpose, true},
     {"to_f16", check_to_f16, false},
     {"to_bf16", check_to_bf16, false},
     {"softmax", check_softmax, false},
+    {"score", check_score, false},
+    {"mul_add", check_mul_add, false},
+    {"rotate", check_rotate, false},
     {"scale", check_scale, false},
     {"absmax", check_absmax, false},
     {"to_i8", check_to_i8, false},
     {"to_i4", check_to_i4, false},
+    {"to_f8", check_to_f8, false},
     {"fp8_dot", check_fp8_dot, false},
 };
 
@@ -94,8 +99,8 @@ static void check_resolve(void)
         base = cpu_leaves[i];
     struct leaf_table sparse = {.name = "sparse", .base = base, .absmax = cpu_leaves[0]->absmax};
     struct leaf_table full = cpu_leaf_resolve(&sparse);
-    int failed = full.absmax != cpu_leaves[0]->absmax || full.softmax != base->softmax || full.to_i4 != base->to_i4 ||
-                 full.fp8_dot != base->fp8_dot || strcmp(full.name, "sparse") != 0;
+    int failed = full.absmax != cpu_leaves[0]->absmax || full.softmax != base->softmax || full.dot_i8 != base->dot_i8 ||
+                 full.to_i4 != base->to_i4 || full.fp8_dot != base->fp8_dot || strcmp(full.name, "sparse") != 0;
     for (int type = 0; type < LEAF_TYPES; type++)
         failed +=
             full.qk[type] != base->qk[type] || full.sv[type] != base->sv[type] || !full.qk[type] || !full.sv[type];

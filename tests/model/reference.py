@@ -16,6 +16,8 @@ import struct
 import ml_dtypes
 import numpy as np
 
+from caches import Cache
+
 F32_UNIT = 2.0**-24  # half of the distance from 1 to the next f32
 LAMBDA = 6
 ACTIVATION_UNITS = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}
@@ -26,7 +28,6 @@ DTYPES = {
     "F8_E8M0": ml_dtypes.float8_e8m0fnu,
     "U8": np.uint8,
 }
-CACHE_LEVELS = {"int8": (127, -128), "int4": (7, -8)}
 
 
 def read_safetensors(path):
@@ -49,6 +50,14 @@ class Plain:
     def __call__(self, value, bound):
         return value
 
+    def rounded(self, value):
+        """The result of one operation in f32."""
+        return value
+
+    def product(self, a, b):
+        """A matrix product in f32."""
+        return a @ b
+
 
 class Disturbed:
     """Every result is off by its bound, up or down at random."""
@@ -59,10 +68,13 @@ class Disturbed:
     def __call__(self, value, bound):
         return value + bound * self.random.choice([-1.0, 1.0], size=value.shape)
 
+    def rounded(self, value):
+        return self(value, F32_UNIT * np.abs(value))
 
-def sum_error(count, total, norm):
-    """Of a sum of products in f32: its value and the Euclidean norm of the products."""
-    return LAMBDA * F32_UNIT * np.sqrt(count + 3) * (np.abs(total) + norm)
+    def product(self, a, b):
+        total = a @ b
+        error = LAMBDA * F32_UNIT * np.sqrt(len(b) + 3) * (np.abs(total) + np.sqrt(a**2 @ b**2))
+        return self(total, error)
 
 
 class Reference:
@@ -70,7 +82,7 @@ class Reference:
         self.tensors, self.config = read_safetensors(path)
         self.unit = ACTIVATION_UNITS[activations]
         self.weights = {}
-        self.absmax = {}  # of each layer's keys and values in the last pass, [kv_heads, head_dim]
+        self.seen = {}  # each layer's keys and values in the last pass, [tokens, kv_heads, head_dim]
         self.layers = self.number("num_hidden_layers")
         self.heads, self.kv_heads = self.number("num_attention_heads"), self.number("num_key_value_heads")
         self.head_dim = self.number("head_dim")
@@ -90,10 +102,8 @@ class Reference:
 
     def multiply(self, x, name, noise):
         """x W^T, summed in f32; x and the result rounded to the activations' type."""
-        weight = self.matrix(name)
         x = noise(x, self.unit * np.abs(x))
-        out = x @ weight.T
-        out = noise(out, sum_error(weight.shape[1], out, np.sqrt(x**2 @ (weight**2).T)))
+        out = noise.product(x, self.matrix(name).T)
         return noise(out, self.unit * np.abs(out))
 
     def norm(self, x, name, noise):
@@ -121,50 +131,46 @@ class Reference:
     def attend(self, q, k, v, noise):
         """Causal softmax attention of [tokens, heads, head_dim]; sums over channels and over keys in f32."""
         tokens, group = q.shape[0], self.heads // self.kv_heads
-        q, k, v = (noise(x, self.unit * np.abs(x)) for x in (q, k, v))
         out = np.empty_like(q)
         for head in range(self.heads):
             keys, values = k[:, head // group], v[:, head // group]
             scale = self.head_dim**-0.5
-            scores = q[:, head] @ keys.T * scale
-            norm = np.sqrt(q[:, head] ** 2 @ (keys**2).T) * scale
-            scores = noise(scores, sum_error(self.head_dim, scores, norm))
+            scores = noise.product(q[:, head] * scale, keys.T)
             scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
             weights = noise(weights, 4 * F32_UNIT * weights)
             weights /= weights.sum(axis=1, keepdims=True)
-            seen = weights @ values
-            seen = noise(seen, sum_error(tokens, seen, np.sqrt(weights**2 @ values**2)))
-            out[:, head] = noise(seen, self.unit * np.abs(seen))
+            out[:, head] = noise.product(weights, values)
         return out
 
-    def logits(self, tokens, noise=Plain(), cache=("f32", "f32"), absmax=None):
-        """[tokens, vocab]. `absmax` is the (k, v) pair of a calibration, for caches with fixed scales."""
-        x = self.matrix("model.embed_tokens")[tokens]
-        x = noise(x, F32_UNIT * np.abs(x))
+    def logits(self, tokens, noise=Plain(), cache="f32", measured=None):
+        """[tokens, vocab]. `measured` holds the tensors of a calibration."""
+        x = noise.rounded(self.matrix("model.embed_tokens")[tokens])
         for layer in range(self.layers):
             at = f"model.layers.{layer}."
             h = self.norm(x, at + "input_layernorm", noise)
             q, k, v = (self.multiply(h, f"{at}self_attn.{part}_proj", noise) for part in "qkv")
             q, k, v = (part.reshape(len(tokens), -1, self.head_dim) for part in (q, k, v))
             q, k = self.rotate(q, noise), self.rotate(k, noise)
-            self.absmax[layer] = np.abs(k).max(axis=0), np.abs(v).max(axis=0)
-            limits = (absmax[0][layer], absmax[1][layer]) if absmax else (None, None)
-            k, v = (store(part, *how) for part, *how in zip((k, v), cache, limits))
-            attended = self.attend(q, k, v, noise).reshape(len(tokens), -1)
-            x = self.add(x, self.multiply(attended, at + "self_attn.o_proj", noise), noise)
+            self.seen[layer] = k, v
+            keys, values = self.caches(cache, layer, measured or {})
+            attended = self.attend(keys.rotate(q, noise), keys.store(k, noise), values.store(v, noise), noise)
+            attended = values.rotate(attended, noise).reshape(len(tokens), -1)
+            attended = noise(attended, self.unit * np.abs(attended))
+            x = noise.rounded(x + self.multiply(attended, at + "self_attn.o_proj", noise))
             h = self.norm(x, at + "post_attention_layernorm", noise)
             gate, up = (self.multiply(h, f"{at}mlp.{part}_proj", noise) for part in ("gate", "up"))
             gated = gate / (1 + np.exp(-gate)) * up
             gated = noise(gated, 6 * F32_UNIT * np.abs(gated))
-            x = self.add(x, self.multiply(gated, at + "mlp.down_proj", noise), noise)
+            x = noise.rounded(x + self.multiply(gated, at + "mlp.down_proj", noise))
         head = "lm_head" if "lm_head.weight" in self.tensors else "model.embed_tokens"
         return self.multiply(self.norm(x, "model.norm", noise), head, noise)
 
-    @staticmethod
-    def add(x, y, noise):
-        total = x + y
-        return noise(total, F32_UNIT * np.abs(total))
+    def caches(self, schemes, layer, measured):
+        """Of the keys and of the values; a single scheme with an offset means that of the keys."""
+        k, v = schemes.split("/") if "/" in schemes else (schemes, schemes.replace("+offset", ""))
+        here = {name: tensor[layer] for name, tensor in measured.items()}
+        return Cache("k", k, self.head_dim, here), Cache("v", v, self.head_dim, here)
 
     def logits_and_bound(self, tokens, runs=6, **options):
         """The logits and, for each position, how far a correct f32 run may be from any of them.
@@ -175,25 +181,6 @@ class Reference:
         exact = self.logits(tokens, **options)
         deviations = [np.abs(self.logits(tokens, Disturbed(run), **options) - exact) for run in range(runs)]
         return exact, 2 * np.max(deviations, axis=(0, 2))
-
-
-def store(x, scheme, absmax):
-    """What a cache gives back of [tokens, kv_heads, head_dim]."""
-    if scheme in ("f16", "bf16"):
-        return x.astype({"f16": np.float16, "bf16": ml_dtypes.bfloat16}[scheme]).astype(np.float64)
-    if scheme == "f32":
-        return x
-    kind, scaling = scheme.split("-")
-    top, bottom = CACHE_LEVELS[kind]
-    if scaling == "token":
-        largest = np.abs(x).max(axis=2, keepdims=True)
-    elif scaling == "channel":
-        largest = absmax[None].astype(np.float64)
-    else:
-        largest = np.float64(absmax.max())
-    scale = np.broadcast_to(largest / top, x.shape)
-    codes = np.divide(x, scale, out=np.zeros_like(x), where=scale > 0)
-    return np.clip(np.rint(codes), bottom, top) * scale
 
 
 def perplexity(logits, tokens):

@@ -1,12 +1,12 @@
-"""A random model, small but awkward: widths that are no multiple of 128, two query heads short of a power of two, a
-vocabulary of a few hundred tokens. Written as GGUF, or as safetensors in every form that the runner reads."""
+"""A random model, small but awkward: widths that are no multiple of 128, two query heads short of a power of two, heads
+of 24 channels (a rotation of 8, groups of 16 and 8), a vocabulary of a few hundred tokens. Written as GGUF, or as safetensors in every form that the runner reads."""
 import gguf
 import numpy as np
 import safetensors.numpy
 
 from convert_model import GLOBAL_TENSORS, LAYER_TENSORS, SCALES, quantize
 
-LAYERS, HIDDEN, FFN, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 192, 320, 6, 2, 32, 301
+LAYERS, HIDDEN, FFN, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 192, 320, 6, 2, 24, 301
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 MERGES = (
     "t h|th e|Ġ the|i n|Ġ a|e r|Ġ Ġ|o u|ou t|r e|' s|Ġ t|Ġt h|a n|an d|Ġ and|i s|in g|ĠĠ ĠĠ|l l|' ll|Ċ Ċ|Ð ¿|e n"
@@ -57,6 +57,7 @@ def write_gguf(path, weights):
     writer.add_feed_forward_length(FFN)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
+    writer.add_key_length(HEAD_DIM)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_tokenizer_model("gpt2")

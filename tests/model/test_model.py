@@ -21,6 +21,7 @@ import numpy as np  # noqa: E402
 import bad_files  # noqa: E402
 import convert_model  # noqa: E402
 import small_model  # noqa: E402
+from caches import measure  # noqa: E402
 from reference import Reference, perplexity, read_safetensors  # noqa: E402
 from words import Tokenizer  # noqa: E402
 
@@ -33,6 +34,12 @@ TEXTS = [
 ]  # fmt: skip
 SENTENCES = ["The quick brown fox jumps over the lazy dog.", "In 1969, people walked on the Moon for the first time:",
              "def add(a, b):\n    return a + b\n"]  # fmt: skip
+EXACT_SCHEMES = ["f32+rotate", "f32+offset", "f32+rotate/f32", "f32+rotate+offset"]
+SCHEMES = [
+    "f16", "bf16", "fp8", "fp8-token", "int8-tensor", "int8-channel", "int8-token", "int8-group32", "int4-tensor",
+    "int4-channel", "int4-token", "int4-group16", "int8-token/int4-token+rotate", "int4-tensor+rotate+offset",
+    "int4-channel+rotate/fp8", "int4-channel+offset", "int4-group16+offset/f16", "int4-group16+rotate+offset",
+]  # fmt: skip
 
 
 class Suite:
@@ -75,7 +82,7 @@ def check_logits(suite, what, path, text, args=(), activations="f32", **options)
     got = suite.logits(path, text, "--activations", activations, *args).reshape(want.shape)
     error = np.abs(got - want).max(axis=1)
     suite.check((error <= bound).all(), f"{what}: logits", f"error {error.max():.3g}, bound {bound.max():.3g}")
-    if "cache" in options:  # a run that kept f32 instead would be found out
+    if not options.get("cache", "f32").startswith("f32"):  # a run that kept f32 instead would be found out
         far = np.abs(reference.logits(tokens) - want).max(axis=1)
         suite.check((far > bound).any(), f"{what}: the bound can tell", f"{far.max():.3g}, bound {bound.max():.3g}")
     elif activations == "f32":
@@ -107,28 +114,37 @@ def check_options(suite, path):
         suite.check((got.ravel() != plain).any(), f"activations {activations}: rounded")
 
 
-def check_caches(suite, path):
-    text = TEXTS[0]
+def check_calibration(suite, path):
+    """What --calibrate finds in a text is what the reference finds; returns it."""
+    text = " and the other is not in the thing; " * 3
     suite.check(b"--calibrate" in suite.run(path, "--prompt", "x", "--cache", "int8-tensor").stderr, "no calibration")
-    calibration_text = suite.path("calibration.txt")
-    with open(calibration_text, "w") as file:
-        file.write(" and the other is not in the thing; " * 3)
-    suite.output(path, "--calibrate", calibration_text)
-    calibration, _ = read_safetensors(path + ".calibration")
-    absmax = calibration["k_absmax"], calibration["v_absmax"]
-    with open(calibration_text) as file:
-        tokens = suite.tokens(path, file.read(), "--raw")
+    with open(suite.path("calibration.txt"), "w") as file:
+        file.write(text)
+    suite.output(path, "--calibrate", suite.path("calibration.txt"))
+    found, _ = read_safetensors(path + ".calibration")
     reference = Reference(path)
-    reference.logits(np.array(tokens))
-    for layer, pair in reference.absmax.items():
-        same = all(np.allclose(got[layer], want, rtol=1e-3) for got, want in zip(absmax, pair))
-        suite.check(same, f"calibration of layer {layer}")
-    quantized = [f"{kind}-{scaling}" for kind in ("int8", "int4") for scaling in ("tensor", "channel", "token")]
-    for scheme in ("f16", "bf16", *quantized):
-        args = ["--cache", scheme]
-        check_logits(suite, f"cache {scheme}", path, text, args, cache=(scheme, scheme), absmax=absmax, runs=12)
-    pair = ("int8-token", "int4-token")
-    check_logits(suite, "two caches", path, text, ["--cache-k", pair[0], "--cache-v", pair[1]], cache=pair, runs=12)
+    reference.logits(np.array(suite.tokens(path, text, "--raw")))
+    for layer, seen in reference.seen.items():
+        for name, want in measure(*seen).items():
+            close = np.allclose(found[name][layer], want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
+            suite.check(close, f"calibration of layer {layer}: {name}")
+    return found
+
+
+def check_caches(suite, path):
+    text, measured = TEXTS[0], check_calibration(suite, path)
+    plain = suite.logits(path, text)
+    for scheme in EXACT_SCHEMES:  # the same logits as without, up to rounding
+        got = check_logits(suite, f"cache {scheme}", path, text, ["--cache", scheme], cache=scheme, measured=measured)
+        suite.check((got.ravel() != plain).any(), f"cache {scheme}: not the plain one")
+    for scheme in SCHEMES:
+        args, options = ["--cache", scheme], {"cache": scheme, "measured": measured}
+        check_logits(suite, f"cache {scheme}", path, text, args, runs=12, **options)
+    longer, distance = text * 4, {}
+    exact = suite.logits(path, longer)
+    for scheme in ("int4-token", "int4-group32+rotate+offset"):
+        distance[scheme] = np.square(suite.logits(path, longer, "--cache", scheme) - exact).mean()
+    suite.check(distance["int4-group32+rotate+offset"] < distance["int4-token"], "what INT4 costs", distance)
 
 
 def check_generation(suite, path):
@@ -199,7 +215,11 @@ def check_bad_safetensors(suite, path, weights):
         message = result.stderr.decode(errors="replace")
         ok = result.returncode == 1 and message.startswith(f"tandem-run: {victim}: ") and word in message
         suite.check(ok, f"safetensors, {what}", f"exit code {result.returncode}, {message!r}")
-    for args, word in ((["--prompt", "x", "--cache", "int7"], "--cache"), (["--prompt", "x", "--threads", "-1"], "--threads"),
+    for scheme, word in (("int7", "got int7"), ("", "--cache"), ("int4-token+", "+rotate or"), ("f32+spin", "got +spin"),
+                         ("f32/", "--cache"), ("f16/f16+offset", "for keys only"), ("f32/f32/f32", "got /f32")):  # fmt: skip
+        result = suite.run(path, "--prompt", "x", "--cache", scheme)
+        suite.check(result.returncode == 1 and word in result.stderr.decode(), f"--cache {scheme}", result.stderr)
+    for args, word in ((["--prompt", "x", "--threads", "-1"], "--threads"),
                        (["--prompt", ""], ""), ([], "--prompt"), (["--prompt", "xyz", "--context", "1"], "context"),
                        (["--perplexity", "/nonexistent"], "/nonexistent")):  # fmt: skip
         result = suite.run(path, "--raw", *args)

@@ -35,14 +35,14 @@ static const char *check(const struct problem *base)
         return NULL; /* an empty tensor: that the run succeeds is all there is */
     tdm_tensor scales = tensor2(TDM_F32, 1, tensor_scales(&p->desc.dst));
     const char *bad = compare_memory(&p->desc.dst, p->args.dst, p->wanted.dst);
-    if (!bad && p->desc.dst.scaling == TDM_PER_TOKEN)
+    if (!bad && is_dynamic(&p->desc.dst))
         bad = compare_memory(&scales, p->args.scale, p->wanted.scale);
     return bad;
 }
 
-static tdm_tensor tensor_of(tdm_dtype dtype, tdm_scaling scaling, int shape, bool spread)
+static tdm_tensor tensor_of(tdm_dtype dtype, int shape, bool spread)
 {
-    tdm_tensor tensor = {.dtype = dtype, .rank = shapes[shape].rank, .scaling = scaling};
+    tdm_tensor tensor = {.dtype = dtype, .rank = shapes[shape].rank};
     memcpy(tensor.dim, shapes[shape].dim, sizeof tensor.dim);
     if (spread && tensor.rank > 1 && tensor_elements(&tensor)) {
         int axis = tensor.rank - 2;
@@ -57,8 +57,8 @@ static struct convert_problem *convert_new(enum each_op op, tdm_dtype plain, int
 {
     struct convert_problem *p = calloc(1, sizeof *p);
     struct random random = {(uint64_t)(row * 100 + shape)};
-    tdm_tensor floats = tensor_of(plain, TDM_UNSCALED, shape, spread);
-    tdm_tensor cache = tensor_of(stored_types[row].dtype, stored_types[row].scaling, shape, spread);
+    tdm_tensor floats = tensor_of(plain, shape, spread);
+    tdm_tensor cache = stored_as(tensor_of(stored_types[row].dtype, shape, spread), &stored_types[row]);
     bool quantize = op == QUANTIZE;
     p->desc = TDM_INIT(tdm_convert_desc);
     p->desc.src = quantize ? floats : cache;
@@ -69,7 +69,7 @@ static struct convert_problem *convert_new(enum each_op op, tdm_dtype plain, int
     p->args = (tdm_convert_args){.struct_size = sizeof p->args, .src = p->src.data};
     p->args.dst = problem_output(&p->base, tensor_bytes(&p->desc.dst));
     int64_t n = tensor_scales(&cache);
-    if (quantize && cache.scaling == TDM_PER_TOKEN) {
+    if (quantize && is_dynamic(&cache)) {
         p->args.scale = p->args.dst ? problem_output(&p->base, n * (int64_t)sizeof(float)) : NULL;
     } else {
         p->scale = guard_new((size_t)n * sizeof(float), 0);
@@ -129,6 +129,23 @@ TEST_EACH(convert, every_code, COUNT(stored_types))
             ((uint8_t *)p->src.data)[i] = (uint8_t)(i * 7 + i / 256);
         for (size_t i = 0; i < p->scale.bytes / sizeof(float); i++)
             ((float *)p->scale.data)[i] = scales[(i + (size_t)s) % COUNT(scales)];
+        finish(p);
+    }
+}
+
+/* Bit patterns of every kind, NaN and infinities among them, under static scales of every kind, and in rows that
+ * have dynamic ones. */
+TEST_EACH(convert, every_pattern, COUNT(stored_types) * COUNT(float_types))
+{
+    static const float scales[] = {1, 0, -2, 1e-40F, 1e30F, NAN, INFINITY, 0.013F};
+    for (int pattern = 0; pattern < COUNT(scales); pattern++) {
+        struct convert_problem *p =
+            convert_new(QUANTIZE, float_types[*at % COUNT(float_types)], *at / COUNT(float_types), 4, pattern % 2);
+        struct random random = {(uint64_t)(*at * COUNT(scales) + pattern)};
+        for (size_t i = 0; i < p->src.bytes; i++)
+            ((uint8_t *)p->src.data)[i] = (uint8_t)random_bits(&random);
+        for (size_t i = 0; i < p->scale.bytes / sizeof(float); i++)
+            ((float *)p->scale.data)[i] = scales[(i + (size_t)pattern) % COUNT(scales)];
         finish(p);
     }
 }

@@ -15,19 +15,6 @@ enum { BATCH = 3, LONGEST = 1100 };
 
 /* ---- what there is to combine ------------------------------------------------------------------ */
 
-static const struct {
-    tdm_dtype dtype;
-    tdm_scaling scaling;
-    int64_t group;
-} stored[] = {
-    {TDM_F32, TDM_UNSCALED, 0},     {TDM_F16, TDM_UNSCALED, 0},      {TDM_BF16, TDM_UNSCALED, 0},
-    {TDM_F8E4M3, TDM_UNSCALED, 0},  {TDM_F8E4M3, TDM_PER_TENSOR, 0}, {TDM_F8E4M3, TDM_PER_CHANNEL, 0},
-    {TDM_F8E4M3, TDM_PER_TOKEN, 0}, {TDM_F8E4M3, TDM_PER_GROUP, 32}, {TDM_I8, TDM_PER_TENSOR, 0},
-    {TDM_I8, TDM_PER_CHANNEL, 0},   {TDM_I8, TDM_PER_TOKEN, 0},      {TDM_I8, TDM_PER_GROUP, 16},
-    {TDM_I8, TDM_PER_GROUP, 64},    {TDM_I4, TDM_PER_TENSOR, 0},     {TDM_I4, TDM_PER_CHANNEL, 0},
-    {TDM_I4, TDM_PER_TOKEN, 0},     {TDM_I4, TDM_PER_GROUP, 32},     {TDM_I4, TDM_PER_GROUP, 128},
-};
-
 enum extent { WHOLE, HALF }; /* of the head, that is turned */
 static const struct {
     tdm_dtype dtype;
@@ -104,8 +91,8 @@ enum {
 };
 
 static const struct factor factors[FACTORS] = {
-    [K_TYPE] = {"K type", COUNT(stored)},
-    [V_TYPE] = {"V type", COUNT(stored)},
+    [K_TYPE] = {"K type", COUNT(stored_types)},
+    [V_TYPE] = {"V type", COUNT(stored_types)},
     [HEAD_DIMS] = {"head dims", COUNT(head_dims)},
     [WINDOW] = {"window", COUNT(windows)},
     [PHASE] = {"phase", PHASES},
@@ -227,14 +214,14 @@ static void set_features(const int *level, struct combination *c)
 static void combine(const struct config *config, int index, struct combination *c)
 {
     const int *level = config->level;
+    const struct stored_type *k = &stored_types[level[K_TYPE]], *v = &stored_types[level[V_TYPE]];
     *c = (struct combination){0};
     set_shape(level, c);
     set_features(level, c);
     c->setup.shape = &c->shape;
-    c->setup.cache = (struct cache_type){stored[level[K_TYPE]].dtype, stored[level[K_TYPE]].scaling,
-                                         stored[level[V_TYPE]].dtype, stored[level[V_TYPE]].scaling};
-    c->setup.k_group = stored[level[K_TYPE]].group;
-    c->setup.v_group = stored[level[V_TYPE]].group;
+    c->setup.cache = (struct cache_type){k->dtype, k->scaling, v->dtype, v->scaling};
+    c->setup.k_group = k->group;
+    c->setup.v_group = v->group;
     c->setup.dtype = float_types[level[Q_TYPE]];
     c->setup.q_len = c->q_len;
     c->setup.kv_len = c->kv_len;

@@ -9,9 +9,11 @@ static void check_pairs(const struct gqa_shape *shape, int k, tdm_dtype dtype)
         struct gqa_setup setup = {
             .shape = shape,
             .cache = {stored_types[k].dtype, stored_types[k].scaling, stored_types[v].dtype, stored_types[v].scaling},
+            .k_group = stored_types[k].group,
+            .v_group = stored_types[v].group,
             .dtype = dtype,
             .interleaved = (k + v) % 2,
-            .seed = (uint64_t)(k * 16 + v)};
+            .seed = (uint64_t)(k * 32 + v)};
         EXPECT_NONE(gqa_problem_check(&setup), gqa_problem_label(&setup));
     }
 }

@@ -13,11 +13,6 @@
 
 static const struct cache_type f32_cache = {TDM_F32, TDM_UNSCALED, TDM_F32, TDM_UNSCALED};
 
-static void put(const tdm_tensor *tensor, const void *data, int64_t b, int64_t h, int64_t r, int64_t c, double x)
-{
-    format_encode(tensor->dtype, tensor_row(tensor, data, b, h, r), c, x);
-}
-
 static void finish(struct gqa_problem *problem, const char *label)
 {
     gqa_problem_expect(problem);
@@ -47,11 +42,11 @@ TEST_EACH(gqa_values, equal_huge_scores, COUNT(float_types))
     memset(p->q.data, 0, p->q.bytes);
     memset(p->k.data, 0, p->k.bytes);
     for (int h = 0; h < 2; h++)
-        put(&p->desc.q, p->args.q, 0, h, 0, 5, 448);
+        tensor_put(&p->desc.q, p->args.q, 0, h, 0, 5, 448);
     for (int j = 0; j < 256; j++) {
-        put(&p->desc.cache.k, p->args.cache.k, 0, 0, j, 5, -1880);
+        tensor_put(&p->desc.cache.k, p->args.cache.k, 0, 0, j, 5, -1880);
         for (int c = 0; c < 32; c++)
-            put(&p->desc.cache.v, p->args.cache.v, 0, 0, j, c, j % (c + 1) * 8.0);
+            tensor_put(&p->desc.cache.v, p->args.cache.v, 0, 0, j, c, j % (c + 1) * 8.0);
     }
     p->expected.out = expected_new(64);
     p->expected.lse = expected_new(2);
@@ -75,10 +70,10 @@ TEST_EACH(gqa_values, one_hot, COUNT(float_types))
     struct gqa_problem *p = gqa_problem_new(&setup);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 3; i++)
-            put(&p->desc.q, p->args.q, 0, h, i, 0, 16);
+            tensor_put(&p->desc.q, p->args.q, 0, h, i, 0, 16);
     for (int c = 0; c < 16; c++) {
-        put(&p->desc.cache.k, p->args.cache.k, 0, 0, 77, c, c ? 0 : 64);
-        put(&p->desc.cache.v, p->args.cache.v, 0, 0, 77, c, c - 7.5);
+        tensor_put(&p->desc.cache.k, p->args.cache.k, 0, 0, 77, c, c ? 0 : 64);
+        tensor_put(&p->desc.cache.v, p->args.cache.v, 0, 0, 77, c, c - 7.5);
     }
     gqa_problem_expect(p);
     for (int i = 0; i < 2 * 3 * 16; i++) {
@@ -101,7 +96,7 @@ TEST_EACH(gqa_values, nan_key, COUNT(nan_keys) * 2)
 {
     struct gqa_setup setup = {.shape = nan_shapes[*at % 2], .cache = f32_cache, .dtype = TDM_F32};
     struct gqa_problem *p = gqa_problem_new(&setup);
-    put(&p->desc.cache.k, p->args.cache.k, 1, 0, nan_keys[*at / 2], 7, NAN);
+    tensor_put(&p->desc.cache.k, p->args.cache.k, 1, 0, nan_keys[*at / 2], 7, NAN);
     finish(p, "NaN in a key");
 }
 
@@ -109,7 +104,7 @@ TEST_EACH(gqa_values, nan_value, COUNT(nan_keys) * 2)
 {
     struct gqa_setup setup = {.shape = nan_shapes[*at % 2], .cache = f32_cache, .dtype = TDM_F16};
     struct gqa_problem *p = gqa_problem_new(&setup);
-    put(&p->desc.cache.v, p->args.cache.v, 1, 1, nan_keys[*at / 2], 7, NAN);
+    tensor_put(&p->desc.cache.v, p->args.cache.v, 1, 1, nan_keys[*at / 2], 7, NAN);
     finish(p, "NaN in a value");
 }
 
@@ -130,7 +125,7 @@ TEST_EACH(gqa_values, nan_query, 2)
 {
     struct gqa_setup setup = {.shape = nan_shapes[*at], .cache = f32_cache, .dtype = TDM_F32};
     struct gqa_problem *p = gqa_problem_new(&setup);
-    put(&p->desc.q, p->args.q, 0, 1, 17, 3, NAN);
+    tensor_put(&p->desc.q, p->args.q, 0, 1, 17, 3, NAN);
     finish(p, "NaN in a query");
 }
 
@@ -140,8 +135,8 @@ TEST_EACH(gqa_values, nan_value_in_last_slot, COUNT(nan_keys))
     struct gqa_setup setup = {.shape = &prefill, .cache = f32_cache, .dtype = TDM_F32};
     struct gqa_problem *p = gqa_problem_new(&setup);
     for (int c = 0; c < 16; c++) {
-        put(&p->desc.cache.v, p->args.cache.v, 0, 0, nan_keys[*at], c, c % 2 ? NAN : INFINITY);
-        put(&p->desc.cache.k, p->args.cache.k, 0, 0, nan_keys[*at], c, 0);
+        tensor_put(&p->desc.cache.v, p->args.cache.v, 0, 0, nan_keys[*at], c, c % 2 ? NAN : INFINITY);
+        tensor_put(&p->desc.cache.k, p->args.cache.k, 0, 0, nan_keys[*at], c, 0);
     }
     finish(p, "NaN and infinity in a later value");
 }
@@ -154,10 +149,10 @@ TEST_EACH(gqa_values, minus_infinity, 2)
     struct gqa_problem *p = gqa_problem_new(&setup);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 20; i++)
-            put(&p->desc.q, p->args.q, 0, h, i, 2, 1);
+            tensor_put(&p->desc.q, p->args.q, 0, h, i, 2, 1);
     for (int j = 0; j < 150; j++)
         if (*at == 0 || j % 3 || j < 100)
-            put(&p->desc.cache.k, p->args.cache.k, 0, 0, j, 2, -INFINITY);
+            tensor_put(&p->desc.cache.k, p->args.cache.k, 0, 0, j, 2, -INFINITY);
     finish(p, *at ? "some scores of minus infinity" : "all scores of minus infinity");
 }
 

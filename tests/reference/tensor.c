@@ -96,6 +96,11 @@ void *tensor_row(const tdm_tensor *tensor, const void *data, int64_t b, int64_t 
     return (void *)row;
 }
 
+void tensor_put(const tdm_tensor *tensor, const void *data, int64_t b, int64_t h, int64_t r, int64_t c, double x)
+{
+    format_encode(tensor->dtype, tensor_row(tensor, data, b, h, r), c, x);
+}
+
 double *tensor_read(const tdm_tensor *tensor, const void *data)
 {
     int64_t channels = tensor_dim(tensor, 0);

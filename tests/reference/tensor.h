@@ -32,6 +32,9 @@ int64_t tensor_scales(const tdm_tensor *tensor);
 /* Where row [b, h, r] of a tensor of any rank starts; the axes that it lacks have index 0. */
 void *tensor_row(const tdm_tensor *tensor, const void *data, int64_t b, int64_t h, int64_t r);
 
+/* Set one element. */
+void tensor_put(const tdm_tensor *tensor, const void *data, int64_t b, int64_t h, int64_t r, int64_t c, double x);
+
 /* The scale that covers element [b, h, r, c]; 1 when unscaled. For cache tensors: f32 scales. */
 double tensor_scale(const tdm_tensor *tensor, const float *scale, int64_t b, int64_t h, int64_t r, int64_t c);
 

@@ -1,0 +1,1 @@
+/* Attention features, one at a time. */
