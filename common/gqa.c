@@ -135,6 +135,9 @@ static tdm_status check_query(const tdm_gqa_desc *d, const tdm_gqa_args *a, int6
         if (q_len < TREE_TOKENS && a->tree[index] >> q_len)
             return fail(TDM_BAD_ARG, "tree[%lld]: got a bit past the %lld new tokens, want 0 there", (long long)index,
                         (long long)q_len);
+        if (!(a->tree[index] >> i & 1))
+            return fail(TDM_BAD_ARG, "tree[%lld]: got bit %lld clear, want every query to see itself", (long long)index,
+                        (long long)i);
         position = a->kv_len[b] - q_len - 1 + __builtin_popcountll(a->tree[index]);
     }
     return d->rotary.dtype ? position_check(&d->rotary, a->positions, index, position) : TDM_OK;

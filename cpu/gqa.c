@@ -100,7 +100,7 @@ static void finish_row(const struct gqa *g, float *o, float sum, const float *by
 }
 
 void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *o,
-                      int64_t o_stride, const float *unit, float *m, const float *l, const float *shift)
+                      int64_t o_stride, const float *unit, float *m, float *l, const float *shift)
 {
     const tdm_tensor *v = &g->desc->cache.v, *out = &g->desc->out;
     const float *v_scale = g->args->cache.v_scale, *by_channel = NULL;
@@ -124,6 +124,7 @@ void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t 
         float lse = sum == 0 ? -INFINITY : top + logf(sum);
         if (g->args->lse)
             g->args->lse[(batch * out->dim[1] + q_head) * out->dim[2] + token] = lse;
-        m[r] = lse - later;
+        m[r] = top;
+        l[r] = sum;
     }
 }

@@ -38,10 +38,10 @@ void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t 
                       int64_t q_stride, float *shift);
 
 /* Write the rows' output and log-sum-exp from the unnormalised o, in units of unit[r], and the softmax state m and l.
- * Where the scores have not got their shift yet it counts now. m[r] becomes the log-sum-exp of the scores as they were
- * left. */
+ * Where the scores have not got their shift yet it counts now. m[r] and l[r] become the state of the finished scores,
+ * with their shift and the sink. */
 void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows, float *o,
-                      int64_t o_stride, const float *unit, float *m, const float *l, const float *shift);
+                      int64_t o_stride, const float *unit, float *m, float *l, const float *shift);
 
 /* Whether the shift is added to each score (before a softcap) rather than to the finished log-sum-exp. */
 static inline bool gqa_shifts_scores(const struct gqa *g)

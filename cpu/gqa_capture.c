@@ -1,4 +1,4 @@
-/* Captured scores: computed once more when a row's log-sum-exp is known, in pieces that stay in cache. */
+/* Captured scores: computed once more when a row's softmax is finished, in pieces that stay in cache. */
 #include "gqa_tile.h"
 
 #include <math.h>
@@ -31,8 +31,9 @@ static void capture_row(struct tile *t, int r, struct keys keys)
         return;
     tile_finish_scores(t, r, keys, see, s);
     if (g->desc->capture == TDM_CAPTURE_PROBABILITIES) {
-        float lse = t->m[r] + (gqa_shifts_scores(g) ? 0 : t->shift[r]), sum = 0;
-        g->leaf->softmax(s, n, NULL, NULL, &lse, &sum); /* no score exceeds the log-sum-exp by more than rounding */
+        float m = t->m[r], sum = 0;
+        g->leaf->softmax(s, n, NULL, NULL, &m, &sum); /* no score exceeds the maximum by more than rounding */
+        g->leaf->scale(s, NULL, t->l[r] == 0 ? 0 : 1 / t->l[r], n);
     }
     char *out =
         gqa_row(scores, g->args->scores, t->batch, row_head(g, t->head, t->first + r), row_token(g, t->first + r));

@@ -52,7 +52,7 @@ static void widen(const struct leaf_table *leaf, struct head_rows from, int64_t 
 /* The scale, or the first of them, for channels from `channel` on of row `row`. */
 static float *scale_at(struct head_rows rows, int64_t row, int64_t channel)
 {
-    static float one = 1;
+    static const float one = 1; /* read only, as all scales but the dynamic ones */
     switch (rows.scaling) {
     case TDM_PER_CHANNEL:
         return rows.scale + channel;
@@ -61,7 +61,7 @@ static float *scale_at(struct head_rows rows, int64_t row, int64_t channel)
     case TDM_PER_GROUP:
         return rows.scale + row * rows.groups + channel / rows.group;
     case TDM_UNSCALED:
-        return &one;
+        return (float *)&one;
     default:
         return rows.scale;
     }

@@ -379,7 +379,7 @@ typedef enum tdm_capture {
  *   - 0 <= j < kv_len[b] and position - window_left <= j <= position + window_right, where -1 stands for
  *     unlimited and causal is window_right = 0; or j < sink_tokens and j <= position + window_right;
  *   - mask[b, h, i, j] is true, and bias[b, h, i, j] is not -infinity.
- * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set; a node's
+ * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set (bit i is); a node's
  * position, and the key's for the slope and window, is kv_len - q_len - 1 + the number of bits set in its own row.
  *
  * A row that sees no key gives 0 and lse = -infinity (with a sink: the sink). Rows from q_len[b] on are not

@@ -37,11 +37,11 @@ endfunction()
 
 tandem_suites(ops
   HELPERS
-    ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/pairs.c ops/problem.c ops/variants.c
-    ../bench/shapes.c
+    ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/layer.c ops/pairs.c ops/problem.c
+    ops/variants.c ../bench/shapes.c
   SUITES
-    convert fp8_matmul gqa_bits gqa_pairwise gqa_shapes gqa_types gqa_values kv_append kv_append_steps merge_states
-    product)
+    convert fp8_matmul int8_decode kv_append kv_append_steps merge_states product
+    gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values gqa_visible)
 tandem_suites(api
   HELPERS api/world.c
   SUITES allocator bad_input explain info log memory open plugin pool variables)

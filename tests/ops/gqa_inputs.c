@@ -134,12 +134,6 @@ void gqa_fill_features(struct gqa_problem *p, const struct gqa_setup *setup, str
 {
     const tdm_gqa_desc *d = &p->desc;
     int64_t q_heads = d->q.dim[1], head_dim = d->q.dim[3], offsets = d->cache.k.dim[1] * head_dim;
-    if (d->cache.has_k_offset) {
-        float *offset = floats(p, offsets);
-        for (int64_t i = 0; i < offsets; i++)
-            offset[i] = (float)random_unit(random);
-        p->args.cache.k_offset = offset;
-    }
     if (d->q_norm.dtype) {
         void *weight = input_new(p, format_bytes(d->q_norm.dtype, head_dim));
         for (int64_t c = 0; c < head_dim; c++)
@@ -168,6 +162,12 @@ void gqa_fill_features(struct gqa_problem *p, const struct gqa_setup *setup, str
         p->args.mask = fill_plane(p, &d->mask, random);
     if (d->bias.rank)
         p->args.bias = fill_plane(p, &d->bias, random);
+    if (d->cache.has_k_offset) {
+        float *offset = floats(p, offsets);
+        for (int64_t i = 0; i < offsets; i++)
+            offset[i] = (float)random_unit(random);
+        p->args.cache.k_offset = offset;
+    }
 }
 
 /* ---- what nobody sees -------------------------------------------------------------------- */

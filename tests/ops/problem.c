@@ -94,7 +94,7 @@ static const char *run_one(struct problem *problem, const struct variant *varian
 const char *problem_each_variant(struct problem *problem, int threads, problem_body *body, void *arg)
 {
     const struct variant *variants;
-    int count = variants_of(each_op_name(problem->op), &variants), ran = 0;
+    int count = variants_of(each_op_name(problem->op), problem->approximate, &variants), ran = 0;
     for (int i = 0; i < count; i++) {
         const char *bad = run_one(problem, &variants[i], threads, body, arg, &ran);
         if (bad)
@@ -141,7 +141,7 @@ static const char *check_variant(struct problem *problem, const struct variant *
 const char *problem_all_variants(struct problem *problem)
 {
     const struct variant *variants;
-    int count = variants_of(each_op_name(problem->op), &variants), ran = 0;
+    int count = variants_of(each_op_name(problem->op), problem->approximate, &variants), ran = 0;
     for (int i = 0; i < count; i++) {
         const char *bad = check_variant(problem, &variants[i], &ran);
         if (bad)

@@ -6,6 +6,8 @@
 #include "tests/reference/each_op.h"
 #include "tests/reference/guard.h"
 
+#include <stdbool.h>
+
 enum { MAX_OUTPUTS = 4, OUTPUT_FILL = 0xA5 };
 
 /* Memory that the op writes, and what it held before. */
@@ -19,6 +21,7 @@ struct problem {
     const void *desc, *args; /* its public structs                                        */
     struct output output[MAX_OUTPUTS];
     int outputs;
+    bool approximate; /* run the approximate variants, and those alone */
     /* NULL when the outputs are right, else what is wrong with them. */
     const char *(*check)(const struct problem *problem);
 };

@@ -113,6 +113,61 @@ TEST_EACH(gqa_bits, split_neighbours, COUNT(caches))
     gqa_problem_free(p);
 }
 
+/* The same call with one sequence at a time, the others empty. */
+static const char *one_by_one_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    struct gqa_problem *p = arg;
+    int64_t batch = p->desc.q.dim[0];
+    struct guard kept[MAX_OUTPUTS];
+    for (int i = 0; i < problem->outputs; i++) {
+        kept[i] = guard_new(problem->output[i].memory.bytes, 0);
+        memcpy(kept[i].data, problem->output[i].memory.data, kept[i].bytes);
+        memset(problem->output[i].memory.data, OUTPUT_FILL, kept[i].bytes);
+    }
+    const char *bad = NULL;
+    for (int64_t b = 0; b < batch && !bad; b++) {
+        int32_t q_len[8] = {0}, kv_len[8] = {0};
+        tdm_gqa_args args = p->args;
+        q_len[b] = p->q_len[b];
+        kv_len[b] = p->kv_len[b];
+        args.q_len = q_len;
+        args.kv_len = kv_len;
+        struct problem one = {.op = GQA, .desc = &p->desc, .args = &args};
+        bad = problem_run(&one, ctx) ? tdm_last_error() : NULL;
+    }
+    for (int i = 0; i < problem->outputs; i++) {
+        if (!bad)
+            bad = compare_bytes("output", problem->output[i].memory.data, kept[i].data, kept[i].bytes);
+        guard_free(&kept[i]);
+    }
+    return bad;
+}
+
+static const struct gqa_features features[] = {
+    {.tree = true, .bias = {TDM_F32, false, false, false}, .capture = TDM_CAPTURE_SCORES, .scores = TDM_F32},
+    {.ring = true, .sink_tokens = 4, .rotate_k = true, .rotate_v = true, .offset = true, .smooth_softmax = true},
+    {.mask = {TDM_BITS, false, true, false}, .softcap = 20, .head_sink = true, .alibi = true},
+    {.q_norm = TDM_F32,
+     .rotary = {.dtype = TDM_F32, .dim = 32},
+     .sink_tokens = 4,
+     .capture = TDM_CAPTURE_PROBABILITIES,
+     .scores = TDM_F16}};
+
+TEST_EACH(gqa_bits, neighbours_with_features, COUNT(features) * COUNT(caches))
+{
+    static const int32_t q_len[] = {5, 40, 1, 0}, kv_len[] = {1100, 1500, 60, 9};
+    static const struct gqa_shape shape = {"features", 0, 4, 6, 2, 40, 40, 40, 1500, 700, 0, false};
+    struct gqa_setup setup = {.shape = &shape,
+                              .cache = caches[*at % COUNT(caches)],
+                              .with = features[*at / COUNT(caches)],
+                              .dtype = TDM_F32,
+                              .q_len = q_len,
+                              .kv_len = kv_len};
+    struct gqa_problem *p = gqa_problem_new(&setup);
+    EXPECT_NONE(problem_each_variant(&p->base, 2, one_by_one_body, p), gqa_problem_label(&setup));
+    gqa_problem_free(p);
+}
+
 static const char *repeat_body(struct problem *problem, tdm_ctx *ctx, void *arg)
 {
     (void)arg;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const no_environment[] = {NULL};
 static const tdm_device cpu = {TDM_CPU, 0};
 
 enum { MAX_ROWS = 64, MAX_VARIANTS = 64, MAX_FORCED = 3 * MAX_VARIANTS, MANY_THREADS = 7 };
@@ -16,69 +15,88 @@ struct rows {
     int count;
 };
 
-static void rows_read(const tdm_ctx *ctx, struct rows *rows)
+/* The rows as a context sees them that reads this environment. */
+static bool rows_read(const char *const *environment, struct rows *rows)
 {
+    tdm_options options = TDM_INIT(tdm_options);
+    options.threads = 1;
+    options.env = environment;
+    tdm_ctx *ctx;
+    if (tdm_open(TDM_VERSION, &options, &ctx))
+        return false;
     for (rows->count = 0; rows->count < MAX_ROWS; rows->count++) {
         rows->row[rows->count] = TDM_INIT(tdm_kernel);
         if (tdm_kernel_get(ctx, cpu, rows->count, &rows->row[rows->count]))
-            return;
+            break;
     }
+    tdm_close(ctx);
+    return true;
+}
+
+/* Append `name` to a list that starts with "NAME=". */
+static void add_name(char *list, size_t size, const char *name)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, size - used, "%s%s", list[used - 1] == '=' ? "" : ",", name);
 }
 
 /* Leave out every row but the two; impls of other ops do not matter and stay. */
 static void skip_others(const struct rows *rows, const char *op, struct variant *variant)
 {
-    size_t used = (size_t)snprintf(variant->skip, sizeof variant->skip, "TANDEM_SKIP=");
-    const char *comma = "";
-    for (int i = 0; i < rows->count && used < sizeof variant->skip; i++) {
+    snprintf(variant->skip, sizeof variant->skip, "TANDEM_SKIP=");
+    for (int i = 0; i < rows->count; i++) {
         const tdm_kernel *row = &rows->row[i];
-        if (!strcmp(row->name, row->is_leaf ? variant->leaf : variant->impl) || (!row->is_leaf && strcmp(row->op, op)))
-            continue;
-        used += (size_t)snprintf(variant->skip + used, sizeof variant->skip - used, "%s%s", comma, row->name);
-        comma = ",";
+        if (strcmp(row->name, row->is_leaf ? variant->leaf : variant->impl) && (row->is_leaf || !strcmp(row->op, op)))
+            add_name(variant->skip, sizeof variant->skip, row->name);
     }
 }
 
-static int find_variants(const char *op, struct variant *variants)
+static int find_variants(const char *op, bool approximate, struct variant *variants)
 {
-    tdm_options options = TDM_INIT(tdm_options);
-    options.threads = 1;
-    options.env = no_environment;
-    tdm_ctx *ctx;
-    if (tdm_open(TDM_VERSION, &options, &ctx))
-        return 0;
+    static const char *const nothing[] = {NULL};
+    char allow[sizeof variants->allow] = "TANDEM_ALLOW=";
+    const char *const allowing[] = {allow, NULL};
     struct rows rows;
-    rows_read(ctx, &rows);
-    tdm_close(ctx);
+    if (!rows_read(nothing, &rows))
+        return 0;
+    for (int i = 0; i < rows.count; i++)
+        if (rows.row[i].approximate)
+            add_name(allow, sizeof allow, rows.row[i].name);
+    if (approximate && !rows_read(allowing, &rows))
+        return 0;
 
     int count = 0;
     for (int i = 0; i < rows.count; i++)
         for (int l = 0; l < rows.count && count < MAX_VARIANTS; l++) {
             const tdm_kernel *impl = &rows.row[i], *leaf = &rows.row[l];
-            if (impl->is_leaf || !leaf->is_leaf || strcmp(impl->op, op) || !impl->usable || !leaf->usable)
+            if (impl->is_leaf || !leaf->is_leaf || strcmp(impl->op, op) || !impl->usable || !leaf->usable ||
+                (impl->approximate || leaf->approximate) != approximate)
                 continue;
             struct variant *variant = &variants[count++];
             snprintf(variant->impl, sizeof variant->impl, "%s", impl->name);
             snprintf(variant->leaf, sizeof variant->leaf, "%s", leaf->name);
             snprintf(variant->label, sizeof variant->label, "%s on %s", variant->impl, variant->leaf);
+            snprintf(variant->allow, sizeof variant->allow, "%s", approximate ? allow : "");
             skip_others(&rows, op, variant);
         }
     return count;
 }
 
-int variants_of(const char *op, const struct variant **variants)
+int variants_of(const char *op, bool approximate, const struct variant **variants)
 {
     static struct {
         const char *op;
+        bool approximate;
         struct variant variants[MAX_VARIANTS];
         int count;
-    } known[8];
+    } known[16];
     int i = 0;
-    while (known[i].op && strcmp(known[i].op, op))
+    while (known[i].op && (strcmp(known[i].op, op) || known[i].approximate != approximate))
         i++;
     if (!known[i].op) {
         known[i].op = op;
-        known[i].count = find_variants(op, known[i].variants);
+        known[i].approximate = approximate;
+        known[i].count = find_variants(op, approximate, known[i].variants);
     }
     *variants = known[i].variants;
     return known[i].count;
@@ -109,7 +127,8 @@ static void notice(void *user, const tdm_event *event)
 
 static tdm_status forced_open(struct forced *forced)
 {
-    const char *const environment[] = {forced->variant->skip, NULL};
+    const char *const environment[] = {forced->variant->skip, *forced->variant->allow ? forced->variant->allow : NULL,
+                                       NULL};
     tdm_options options = TDM_INIT(tdm_options);
     options.trace = notice;
     options.user = forced;

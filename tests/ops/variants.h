@@ -9,12 +9,13 @@
 
 struct variant {
     char impl[32], leaf[32];
-    char skip[512]; /* "TANDEM_SKIP=..." */
-    char label[80]; /* "flash on avx2"   */
+    char skip[512];  /* "TANDEM_SKIP=..."                    */
+    char allow[128]; /* "TANDEM_ALLOW=..." where it needs it */
+    char label[80];  /* "flash on avx2"                      */
 };
 
-/* The usable variants of an op on the CPU. */
-int variants_of(const char *op, const struct variant **variants);
+/* The usable variants of an op on the CPU: those that keep the numeric contract, or those that give it up. */
+int variants_of(const char *op, bool approximate, const struct variant **variants);
 
 /* A context whose runs of the op can only use this variant, and a count of what its runs used. */
 struct forced {

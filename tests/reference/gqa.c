@@ -80,9 +80,8 @@ static void expect_lse(struct attention *a, struct row *row)
     double part = log(row->total), lse = row->maximum + part, *bound = &a->expected.lse.bound[row->at];
     a->expected.lse.value[row->at] = lse;
     *bound = row->drift < 1 ? -log1p(-row->drift) : INFINITY;
-    *bound += LOG_ERROR * (fabs(part) + row->spread + *bound) + ROUNDOFF * (fabs(lse) + *bound) + TINY;
-    if (a->desc->cache.has_k_offset) /* added last */
-        *bound += ROUNDOFF * (fabs(lse - row->shift) + *bound);
+    *bound += LOG_ERROR * (fabs(part) + row->spread + *bound) + TINY;
+    *bound += ROUNDOFF * (fabs(lse) + *bound + (row->shift != 0 ? fabs(lse) + fabs(part) + fabs(row->shift) : 0));
 }
 
 static void expect_scores(struct attention *a, struct row *row)

@@ -79,13 +79,20 @@ static void shift_row(const struct attention *a, struct row *row)
     free(offset);
 }
 
+static double capped(double cap, double x)
+{
+    return cap * tanh(x / cap);
+}
+
 /* What is done to a finished dot: softcap, bias, slope. */
 static double finish_score(const struct attention *a, const struct row *row, int64_t j, double s, double *error)
 {
     const tdm_gqa_desc *d = a->desc;
     double terms = 0, roundings = 0;
     if (d->softcap > 0) {
-        s = d->softcap * tanh(s / d->softcap);
+        double low = capped(d->softcap, s - *error), high = capped(d->softcap, s + *error);
+        s = capped(d->softcap, s);
+        *error = fmax(high - s, s - low);
         *error += (gamma_of(3) + TANH_ERROR) * (fabs(s) + *error) + UNDERFLOW * (1 + d->softcap);
     }
     terms = fabs(s) + *error;

@@ -1,1 +1,0 @@
-/* Attention features, one at a time. */
