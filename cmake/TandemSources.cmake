@@ -2,6 +2,8 @@
 set(TANDEM_SOURCES
     common/backends.c
     common/cache.c
+    common/cache_object.c
+    common/cache_use.c
     common/context.c
     common/environment.c
     common/error.c
