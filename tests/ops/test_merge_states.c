@@ -287,8 +287,9 @@ static void narrow(const struct attention *a, int first, int end, struct attenti
             halves[i]->stride[axis] = tensor_stride(&a->desc.cache.k, axis);
         halves[i]->dim[2] = end > first ? end - first : 1;
     }
-    part->args.cache.k = (float *)a->k + first * DIM;
-    part->args.cache.v = (float *)a->v + first * DIM;
+    int row = first < KEYS ? first : KEYS - 1; /* a cache has a row, even for no keys */
+    part->args.cache.k = (float *)a->k + row * DIM;
+    part->args.cache.v = (float *)a->v + row * DIM;
     part->args.kv_len = part->kv_len;
     part->kv_len[0] = part->kv_len[1] = end - first;
 }
