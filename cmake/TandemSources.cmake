@@ -2,6 +2,8 @@
 set(TANDEM_SOURCES
     common/backends.c
     common/cache.c
+    common/cache_object.c
+    common/cache_use.c
     common/context.c
     common/environment.c
     common/error.c
@@ -10,6 +12,7 @@ set(TANDEM_SOURCES
     common/gqa_traffic.c
     common/inspect.c
     common/kv_append.c
+    common/kv_shift.c
     common/log.c
     common/merge_states.c
     common/op_rows.c
@@ -36,6 +39,7 @@ set(TANDEM_SOURCES
     cpu/gqa_view.c
     cpu/isa.c
     cpu/kv_append.c
+    cpu/kv_shift.c
     cpu/merge_states.c
     cpu/prepare.c
     cpu/product.c

@@ -583,6 +583,64 @@ TDM_API tdm_status tdm_dequantize_create(tdm_ctx *ctx, tdm_device device, const 
 TDM_API tdm_status tdm_dequantize_run(const tdm_op *op, tdm_workspace *workspace, void *stream,
                                       const tdm_convert_args *args);
 
+/* ---- cache: kv_append, gqa and their memory in one object ---------------------------------------- */
+
+/* A cache with its memory, scales and lengths, for a host that wants to append tokens and attend to them and nothing
+ * else. It allocates when it is created and never again. Calls on one cache are made one at a time. */
+typedef struct tdm_cache tdm_cache;
+
+typedef struct tdm_cache_desc {
+    size_t struct_size;
+    const tdm_kv_append_desc *append; /* the cache, and how tokens enter it; without a past                       */
+    const tdm_gqa_desc *attention;    /* how queries look at it; its cache as in append, or all 0. Without bias, mask,
+                                       * tree and capture: for those there is tdm_gqa with tdm_cache_data          */
+    const float *k_scale, *v_scale;   /* static scales; NULL exactly where there are none                         */
+    const float *k_offset;            /* [kv_heads, head_dim]; NULL exactly without it                            */
+    const void *k_norm, *q_norm;      /* from here on as in the args of kv_append and gqa: NULL exactly where the */
+    const void *cos, *sin;            /* descs have none; both descs share the tables                             */
+    const float *head_sink, *alibi;
+} tdm_cache_desc;
+
+/* Create an empty cache. Descs, scales and offset are copied; k_norm and what stands behind it is read by later calls
+ * and must outlive the cache. Fails as tdm_kv_append_create and tdm_gqa_create do, and with NO_MEMORY. */
+TDM_API tdm_status tdm_cache_create(tdm_ctx *ctx, tdm_device device, const tdm_cache_desc *desc, tdm_cache **cache);
+
+/* NULL is fine. Destroy a cache before its context. */
+TDM_API void tdm_cache_destroy(tdm_cache *cache);
+
+/* Append new_len[b] tokens to each sequence.
+ *
+ * k, v       as the append desc describes them
+ * new_len    [batch] 0..max_new, as far as there is room
+ * BAD_ARG as tdm_kv_append_run; the lengths grow exactly when it returns OK */
+TDM_API tdm_status tdm_cache_append(tdm_cache *cache, void *stream, const void *k, const void *v,
+                                    const int32_t *new_len);
+
+/* Let queries look at the cache, the last of them at the newest token.
+ *
+ * q, out     as the attention desc describes them
+ * q_len      [batch] 0..max_q
+ * lse        [batch, q_heads, max_q] dense, or NULL */
+TDM_API tdm_status tdm_cache_attend(tdm_cache *cache, void *stream, const void *q, const int32_t *q_len, void *out,
+                                    float *lse);
+
+/* Take back the newest tokens of a sequence, so that `length` are left. BAD_ARG in a ring that has evicted tokens
+ * which queries would then see (see tdm_kv_cache); a length of at most ring_sinks is always taken. */
+TDM_API tdm_status tdm_cache_truncate(tdm_cache *cache, int32_t sequence, int32_t length);
+
+/* Read the keys and values back as they were appended, up to rounding: out of their rotation and with their offset,
+ * but normed and turned. On the CPU only (else UNSUPPORTED).
+ *
+ * k, v       [batch, kv_heads, capacity, channels] dense; NULL where it is not wanted. Row r is row r of the cache;
+ *            rows that hold no token become 0 */
+TDM_API tdm_status tdm_cache_dequantize(tdm_cache *cache, float *k, float *v);
+
+/* The tokens of each sequence, [batch], valid until the cache is destroyed. NULL for NULL. */
+TDM_API const int32_t *tdm_cache_lengths(const tdm_cache *cache);
+
+/* The cache's memory, for ops of the host's own. What they write into it is not known to the cache. */
+TDM_API tdm_status tdm_cache_data(const tdm_cache *cache, tdm_kv_data *data);
+
 #ifdef __cplusplus
 } /* extern "C" */
 

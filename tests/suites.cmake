@@ -40,11 +40,11 @@ tandem_suites(ops
     ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/layer.c ops/pairs.c ops/problem.c
     ops/variants.c ../bench/shapes.c
   SUITES
-    convert fp8_matmul int8_decode kv_append kv_append_steps merge_states product
-    gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values gqa_visible)
+    convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
+    gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
 tandem_suites(api
-  HELPERS api/world.c
-  SUITES allocator bad_input explain info log memory open plugin pool variables)
+  HELPERS api/cache_world.c api/counting.c api/world.c
+  SUITES allocator bad_input cache cache_input explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
@@ -63,6 +63,12 @@ target_compile_definitions(api_plugin PRIVATE FAKE_BACKENDS="${CMAKE_CURRENT_BIN
 # The programs, as their users run them.
 if(TARGET tandem_tool)
   tandem_check(tool tool 600 "${python}" "${here}/tool/test_tool.py" $<TARGET_FILE:tandem_tool>)
+endif()
+if(TARGET tandem-cache)
+  tandem_check(example_cache tool 30 tandem-cache)
+  tandem_check(example_cache_int8 tool 30 ${CMAKE_COMMAND} -E env TANDEM_ALLOW=int8_decode $<TARGET_FILE:tandem-cache>)
+  set_tests_properties(example_cache example_cache_int8 PROPERTIES PASS_REGULAR_EXPRESSION
+    "Of 106 tokens, head 0 finds number 42.*Without the last, 105 are left; .* within 0.00[0-9]")
 endif()
 if(TARGET tandem-run)
   execute_process(COMMAND "${python}" -c "import gguf, ml_dtypes, numpy, safetensors" RESULT_VARIABLE missing

@@ -1,50 +1,11 @@
 /* The host's allocator: everything comes from it and goes back, its failures are reported, runs do not use it. */
+#include "counting.h"
 #include "tests/ops/indices.h"
 #include "world.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* Counts, and fails from the fail_at-th allocation on; fail_at 0: never. */
-struct counting {
-    int calls, live, fail_at;
-    int misaligned, null_frees;
-};
-
-static void *count_alloc(void *user, size_t bytes, size_t alignment)
-{
-    struct counting *counting = user;
-    if (++counting->calls >= counting->fail_at && counting->fail_at)
-        return NULL;
-    counting->misaligned += alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > 4096;
-    /* Aligned as asked for and no more, so that a wrong request shows; the block's start stands before it. */
-    char *block = malloc(bytes + 3 * alignment + sizeof(void *));
-    char *data = block + sizeof(void *);
-    data += (alignment - (uintptr_t)data % alignment) % alignment;
-    if ((uintptr_t)data % (2 * alignment) == 0)
-        data += alignment;
-    memcpy(data - sizeof(void *), &block, sizeof block);
-    memset(data, 0xDB, bytes);
-    counting->live++;
-    return data;
-}
-
-static void count_free(void *user, void *pointer)
-{
-    struct counting *counting = user;
-    if (!pointer) {
-        counting->null_frees++;
-        return;
-    }
-    void *block;
-    memcpy(&block, (char *)pointer - sizeof(void *), sizeof block);
-    counting->live--;
-    free(block);
-}
-
 static tdm_status open_counted(struct world *world, struct counting *counting, const char *variable)
 {
-    tdm_allocator allocator = {count_alloc, count_free, counting};
+    tdm_allocator allocator = counting_allocator(counting);
     world_init(world);
     tdm_options options = TDM_INIT(tdm_options);
     options.threads = 2;
