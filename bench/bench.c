@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct bench_op *const ops[] = {&bench_gqa, &bench_kv_append, &bench_fp8_matmul, &bench_quantize,
-                                             &bench_dequantize};
+static const struct bench_op *const ops[] = {&bench_gqa,      &bench_kv_append,    &bench_fp8_matmul,
+                                             &bench_quantize, &bench_dequantize,   &bench_qk,
+                                             &bench_sv,       &bench_merge_states, &bench_kv_shift};
 #define OPS (sizeof ops / sizeof ops[0])
 
 static void shapes_from_options(struct job *job)

@@ -20,6 +20,9 @@ struct job {
         tdm_kv_append_desc kv_append;
         tdm_fp8_matmul_desc fp8_matmul;
         tdm_convert_desc convert;
+        tdm_product_desc product;
+        tdm_merge_states_desc merge_states;
+        tdm_kv_shift_desc kv_shift;
     } desc;
     struct data data;
 };
@@ -39,7 +42,8 @@ struct bench_op {
     void (*label)(const struct job *job, char *shape, char *dtypes); /* LABEL_SIZE bytes each           */
 };
 
-extern const struct bench_op bench_gqa, bench_kv_append, bench_fp8_matmul, bench_quantize, bench_dequantize;
+extern const struct bench_op bench_gqa, bench_kv_append, bench_fp8_matmul, bench_quantize, bench_dequantize, bench_qk,
+    bench_sv, bench_merge_states, bench_kv_shift;
 
 #define CPU ((tdm_device){TDM_CPU, 0})
 

@@ -15,8 +15,16 @@ struct name {
 };
 
 static const struct name op_names[] = {
-    {"gqa", OP_BIT_GQA},           {"kv_append", OP_BIT_KV_APPEND},   {"fp8_matmul", OP_BIT_FP8_MATMUL},
-    {"quantize", OP_BIT_QUANTIZE}, {"dequantize", OP_BIT_DEQUANTIZE}, {NULL, 0},
+    {"gqa", OP_BIT_GQA},
+    {"kv_append", OP_BIT_KV_APPEND},
+    {"fp8_matmul", OP_BIT_FP8_MATMUL},
+    {"quantize", OP_BIT_QUANTIZE},
+    {"dequantize", OP_BIT_DEQUANTIZE},
+    {"qk", OP_BIT_QK},
+    {"sv", OP_BIT_SV},
+    {"merge_states", OP_BIT_MERGE_STATES},
+    {"kv_shift", OP_BIT_KV_SHIFT},
+    {NULL, 0},
 };
 
 static const struct name cache_names[] = {
@@ -46,8 +54,11 @@ static const struct name suite_names[] = {
     {"smoke", SUITE_SMOKE}, {"decode", SUITE_DECODE}, {"prefill", SUITE_PREFILL}, {NULL, 0}};
 
 #define ANY (~0u)
-#define CACHES (OP_BIT_GQA | OP_BIT_KV_APPEND | OP_BIT_QUANTIZE | OP_BIT_DEQUANTIZE)
-#define ATTENTION (OP_BIT_GQA | OP_BIT_KV_APPEND)
+#define ATTENTION (OP_BIT_GQA | OP_BIT_KV_APPEND | OP_BIT_KV_SHIFT)
+#define PRODUCTS (OP_BIT_QK | OP_BIT_SV)
+#define CACHES (ATTENTION | PRODUCTS | OP_BIT_QUANTIZE | OP_BIT_DEQUANTIZE)
+#define QUERIES (OP_BIT_GQA | PRODUCTS | OP_BIT_MERGE_STATES)
+#define ANY_HEADS (CACHES | OP_BIT_MERGE_STATES)
 #define DIM_MAX INT32_MAX
 
 static const struct option {
@@ -59,11 +70,12 @@ static const struct option {
     const struct name *names;
     const char *help;
 } table[OPTION_COUNT] = {
-    [OPTION_BATCH] = {"--batch", INTEGERS, CACHES, true, 1, 1, DIM_MAX, NULL, "sequences"},
-    [OPTION_Q_HEADS] = {"--q-heads", INTEGERS, OP_BIT_GQA, true, 16, 1, DIM_MAX, NULL, "query heads"},
+    [OPTION_BATCH] = {"--batch", INTEGERS, ANY_HEADS, true, 1, 1, DIM_MAX, NULL, "sequences"},
+    [OPTION_Q_HEADS] = {"--q-heads", INTEGERS, QUERIES, true, 16, 1, DIM_MAX, NULL, "query heads"},
     [OPTION_KV_HEADS] = {"--kv-heads", INTEGERS, CACHES, true, 8, 1, DIM_MAX, NULL, "key and value heads"},
-    [OPTION_HEAD_DIM] = {"--head-dim", INTEGERS, CACHES, true, 128, 1, DIM_MAX, NULL, "channels of a head"},
-    [OPTION_Q_LEN] = {"--q-len", INTEGERS, ATTENTION, true, 1, 1, INT32_MAX, NULL, "new tokens of each sequence"},
+    [OPTION_HEAD_DIM] = {"--head-dim", INTEGERS, ANY_HEADS, true, 128, 1, DIM_MAX, NULL, "channels of a head"},
+    [OPTION_Q_LEN] = {"--q-len", INTEGERS, QUERIES | OP_BIT_KV_APPEND, true, 1, 1, INT32_MAX, NULL,
+                      "new tokens of each sequence"},
     [OPTION_KV_LEN] = {"--kv-len", INTEGERS, CACHES, true, 2048, 1, INT32_MAX, NULL, "tokens with the new ones"},
     [OPTION_CACHE_K] = {"--cache-k", NAMES, CACHES, false, CACHE_TYPE(TDM_I8, TDM_PER_TENSOR), 0, 0, cache_names,
                         "type and scaling of the key cache"},
@@ -76,6 +88,7 @@ static const struct option {
     [OPTION_SOFTCAP] = {"--softcap", FLAG, OP_BIT_GQA, false, 0, 0, 0, NULL, "cap the scores at 30"},
     [OPTION_BIAS_PLANE] = {"--attention-bias", FLAG, OP_BIT_GQA, false, 0, 0, 0, NULL, "add an f32 bias for each key"},
     [OPTION_ALIBI] = {"--alibi", FLAG, OP_BIT_GQA, false, 0, 0, 0, NULL, "add ALiBi slopes"},
+    [OPTION_PARTS] = {"--parts", INTEGERS, OP_BIT_MERGE_STATES, false, 4, 1, 1024, NULL, "ranges of keys to merge"},
     [OPTION_M] = {"--m", INTEGERS, OP_BIT_FP8_MATMUL, true, 1, 1, DIM_MAX, NULL, "rows of the activation"},
     [OPTION_N] = {"--n", INTEGERS, OP_BIT_FP8_MATMUL, true, 4096, 1, DIM_MAX, NULL, "rows of the weight"},
     [OPTION_K] = {"--k", INTEGERS, OP_BIT_FP8_MATMUL, true, 4096, 1, DIM_MAX, NULL, "channels of the weight"},

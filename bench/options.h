@@ -22,6 +22,7 @@ enum option_id {
     OPTION_SOFTCAP,
     OPTION_BIAS_PLANE,
     OPTION_ALIBI,
+    OPTION_PARTS,
     OPTION_M,
     OPTION_N,
     OPTION_K,
@@ -59,7 +60,11 @@ enum op_bit {
     OP_BIT_KV_APPEND = 1 << 1,
     OP_BIT_FP8_MATMUL = 1 << 2,
     OP_BIT_QUANTIZE = 1 << 3,
-    OP_BIT_DEQUANTIZE = 1 << 4
+    OP_BIT_DEQUANTIZE = 1 << 4,
+    OP_BIT_QK = 1 << 5,
+    OP_BIT_SV = 1 << 6,
+    OP_BIT_MERGE_STATES = 1 << 7,
+    OP_BIT_KV_SHIFT = 1 << 8
 };
 
 struct options {

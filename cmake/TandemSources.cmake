@@ -12,6 +12,7 @@ set(TANDEM_SOURCES
     common/gqa_traffic.c
     common/inspect.c
     common/kv_append.c
+    common/kv_shift.c
     common/log.c
     common/merge_states.c
     common/op_rows.c
@@ -38,6 +39,7 @@ set(TANDEM_SOURCES
     cpu/gqa_view.c
     cpu/isa.c
     cpu/kv_append.c
+    cpu/kv_shift.c
     cpu/merge_states.c
     cpu/prepare.c
     cpu/product.c

@@ -15,6 +15,7 @@
 
 enum op_kind {
     OP_KV_APPEND,
+    OP_KV_SHIFT,
     OP_GQA,
     OP_MERGE_STATES,
     OP_QK,
@@ -28,6 +29,7 @@ enum op_kind {
 /* A validated desc: every tensor has rank 4 (fp8_matmul: rank 2) and explicit strides, defaults are filled in. */
 union op_desc {
     tdm_kv_append_desc kv_append;
+    tdm_kv_shift_desc kv_shift;
     tdm_gqa_desc gqa;
     tdm_merge_states_desc merge_states;
     tdm_product_desc product;

@@ -9,6 +9,8 @@ static void no_lengths(const union op_desc *desc, const union op_args *args, tdm
 const struct op_row op_rows[OP_KINDS] = {
     [OP_KV_APPEND] = {"kv_append", sizeof(tdm_kv_append_desc), sizeof(tdm_kv_append_args), kv_append_settle,
                       kv_append_check, kv_append_lengths, kv_append_traffic},
+    [OP_KV_SHIFT] = {"kv_shift", sizeof(tdm_kv_shift_desc), sizeof(tdm_kv_shift_args), kv_shift_settle, kv_shift_check,
+                     no_lengths, kv_shift_traffic},
     [OP_GQA] = {"gqa", sizeof(tdm_gqa_desc), sizeof(tdm_gqa_args), gqa_settle, gqa_check, gqa_lengths, gqa_traffic},
     [OP_MERGE_STATES] = {"merge_states", sizeof(tdm_merge_states_desc), sizeof(tdm_merge_states_args),
                          merge_states_settle, merge_states_check, no_lengths, merge_states_traffic},

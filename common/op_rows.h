@@ -6,6 +6,7 @@
 
 union op_args {
     tdm_kv_append_args kv_append;
+    tdm_kv_shift_args kv_shift;
     tdm_gqa_args gqa;
     tdm_merge_states_args merge_states;
     tdm_product_args product;
@@ -38,12 +39,13 @@ struct op_row {
 extern const struct op_row op_rows[OP_KINDS];
 
 /* The rows' functions, one file an op. */
-op_settle kv_append_settle, gqa_settle, merge_states_settle, qk_settle, sv_settle, fp8_matmul_settle, quantize_settle,
-    dequantize_settle;
-op_check kv_append_check, gqa_check, merge_states_check, qk_check, sv_check, fp8_matmul_check, convert_check;
+op_settle kv_append_settle, kv_shift_settle, gqa_settle, merge_states_settle, qk_settle, sv_settle, fp8_matmul_settle,
+    quantize_settle, dequantize_settle;
+op_check kv_append_check, kv_shift_check, gqa_check, merge_states_check, qk_check, sv_check, fp8_matmul_check,
+    convert_check;
 op_lengths kv_append_lengths, gqa_lengths, product_lengths, fp8_matmul_lengths;
-op_traffic kv_append_traffic, gqa_traffic, merge_states_traffic, qk_traffic, sv_traffic, fp8_matmul_traffic,
-    convert_traffic;
+op_traffic kv_append_traffic, kv_shift_traffic, gqa_traffic, merge_states_traffic, qk_traffic, sv_traffic,
+    fp8_matmul_traffic, convert_traffic;
 
 /* What several ops ask of a cache; name stands for it in messages. */
 tdm_status cache_settle(const char *name, tdm_kv_cache *cache);

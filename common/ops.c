@@ -258,6 +258,7 @@ tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm_kernel 
     }
 
 OP(kv_append, OP_KV_APPEND, kv_append)
+OP(kv_shift, OP_KV_SHIFT, kv_shift)
 OP(gqa, OP_GQA, gqa)
 OP(merge_states, OP_MERGE_STATES, merge_states)
 OP(qk, OP_QK, product)

@@ -5,12 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct impl cpu_kv_append, cpu_gqa_int8_decode, cpu_gqa_flash, cpu_gqa_naive, cpu_merge_states, cpu_qk,
-    cpu_sv, cpu_fp8_gemv, cpu_fp8_gemm, cpu_quantize, cpu_dequantize;
+extern const struct impl cpu_kv_append, cpu_kv_shift, cpu_gqa_int8_decode, cpu_gqa_flash, cpu_gqa_naive,
+    cpu_merge_states, cpu_qk, cpu_sv, cpu_fp8_gemv, cpu_fp8_gemm, cpu_quantize, cpu_dequantize;
 
 static const struct impl *const impls[] = {
-    &cpu_kv_append, &cpu_gqa_int8_decode, &cpu_gqa_flash, &cpu_gqa_naive, &cpu_merge_states, &cpu_qk,
-    &cpu_sv,        &cpu_fp8_gemv,        &cpu_fp8_gemm,  &cpu_quantize,  &cpu_dequantize,   NULL,
+    &cpu_kv_append, &cpu_kv_shift, &cpu_gqa_int8_decode, &cpu_gqa_flash, &cpu_gqa_naive, &cpu_merge_states,
+    &cpu_qk,        &cpu_sv,       &cpu_fp8_gemv,        &cpu_fp8_gemm,  &cpu_quantize,  &cpu_dequantize,
+    NULL,
 };
 
 static void open_leaf(struct cpu_state *state, struct cpu_leaf *leaf, const struct leaf_table *table)

@@ -86,9 +86,9 @@ typedef float leaf_absmax(const float *x, int64_t n);
  * inverse[0]. A NaN product stores 0. */
 typedef void leaf_to_i8(const float *x, const float *inverse, bool by_channel, int8_t *out, int n);
 
-/* nibble i of out = 8 + clamp(round half to even(x[i] / scale)) to [-8, 7]; scale[i] when `by_channel`, else
- * scale[0]; a scale of 0 and a NaN quotient store 0 (nibble 8), and so does the spare nibble of an odd row. */
-typedef void leaf_to_i4(const float *x, const float *scale, bool by_channel, uint8_t *out, int n);
+/* nibble i of out = 8 + clamp(round half to even(x[i] * inverse)) to [-8, 7]; inverse[i] when `by_channel`, else
+ * inverse[0]. A NaN product stores 0 (nibble 8), and so does the spare nibble of an odd row. */
+typedef void leaf_to_i4(const float *x, const float *inverse, bool by_channel, uint8_t *out, int n);
 
 /* out[i] = the e4m3 code nearest to x[i] / scale, ties to even, saturating at 448; scale[i] when `by_channel`, else
  * scale[0]; a scale of 0 stores 0, a NaN quotient NaN. */

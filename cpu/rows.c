@@ -86,7 +86,7 @@ static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from,
     return isfinite(1 / scale) ? scale : 0;
 }
 
-/* What the i8 leaf multiplies by; a scale of 0 stores 0. */
+/* What the integer leaves multiply by; a scale of 0 stores 0. */
 static void reciprocals(const float *scale, float *inverse, int n)
 {
     for (int i = 0; i < n; i++)
@@ -103,7 +103,8 @@ static void store_chunk(const struct leaf_table *leaf, const float *x, const flo
         leaf->to_i8(x, inverse, by_channel, out, n);
         break;
     case TDM_I4:
-        leaf->to_i4(x, scale, by_channel, out, n);
+        reciprocals(scale, inverse, by_channel ? n : 1);
+        leaf->to_i4(x, inverse, by_channel, out, n);
         break;
     case TDM_F8E4M3:
         leaf->to_f8(x, scale, by_channel, out, n);

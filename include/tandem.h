@@ -323,9 +323,9 @@ TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm
  *   cache[b, h, pos[b] + i, :] = store(rotate(rope(norm(k[b, h, i, :])) - k_offset) / scale), i in [0, new_len[b])
  *   store: round half to even, clamp to [-128, 127], [-8, 7] or +-448; f16 and bf16 round to nearest even
  *
- * Each step is rounded to f32, so the bytes are determined (docs/numerics.md). i8 multiplies by 1 / scale, the
- * others divide (i8 and i4 as ONNX Runtime's GroupQueryAttention does). A NaN is stored as 0 under a static i8 or
- * i4 scale; a dynamic scale that covers a NaN or an infinity is NaN, and so reads back as NaN.
+ * Each step is rounded to f32, so the bytes are determined (docs/numerics.md). i8 and i4 multiply by 1 / scale, as
+ * ONNX Runtime's GroupQueryAttention does; f8e4m3 divides. A NaN is stored as 0 under a static i8 or i4 scale; a
+ * dynamic scale that covers a NaN or an infinity is NaN, and so reads back as NaN.
  *
  * To truncate a sequence, append at a smaller pos and give gqa the smaller length; what lies behind is not read.
  * With `past` the sequence's first pos[b] rows are copied from another cache first, byte for byte, so that a host

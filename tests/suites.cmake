@@ -40,8 +40,8 @@ tandem_suites(ops
     ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/layer.c ops/pairs.c ops/problem.c
     ops/variants.c ../bench/shapes.c
   SUITES
-    convert fp8_matmul int8_decode kv_append kv_append_steps merge_states product
-    gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values gqa_visible)
+    convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
+    gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
 tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
   SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool variables)

@@ -69,6 +69,7 @@ Test(log, trace_file)
     cr_assert(file);
     static const char *const starts[] = {"op,impl,leaf,ns,bytes,flops",
                                          "kv_append,",
+                                         "kv_shift,",
                                          "gqa,",
                                          "merge_states,",
                                          "qk,",

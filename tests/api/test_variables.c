@@ -128,6 +128,21 @@ Test(variables, rows_that_run)
     cr_expect_str_eq(run_gqa("CA_CPU_ISA=nonsense").leaf, run_gqa(NULL).leaf);
 }
 
+Test(variables, a_row_let_in)
+{
+    for (int let_in = 0; let_in < 2; let_in++) {
+        struct heard heard = {.name = ""};
+        tdm_kernel row = TDM_INIT(tdm_kernel);
+        tdm_ctx *ctx = open_with(
+            (const char *const[]){let_in ? "ORT_MLAS_QKGEMM_S8_APPROX_VNNI=1" : "ORT_MLAS_QKGEMM_S8_APPROX_VNNI=0",
+                                  NULL},
+            &heard);
+        for (int i = 0; !tdm_kernel_get(ctx, (tdm_device){TDM_CPU, 0}, i, &row); i++)
+            cr_expect(!row.approximate || row.usable == let_in, "%s: %s", row.name, row.reason);
+        tdm_close(ctx);
+    }
+}
+
 Test(variables, the_process_environment)
 {
     tdm_kernel row = TDM_INIT(tdm_kernel);

@@ -60,6 +60,8 @@ static void init_memory(struct memory *m)
         m->q_len[b] = MAX_Q - b;
         m->kv_len[b] = CAPACITY - b;
         m->new_len[b] = MAX_Q - b;
+        m->len[b] = CAPACITY - b;
+        m->drop[b] = 2 + b;
         m->pos[b] = CAPACITY - MAX_Q - b;
     }
 }
@@ -81,6 +83,10 @@ static void init_descs(struct world *w)
     w->gqa.q = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, K_DIM);
     w->gqa.out = cache_tensor(TDM_F32, TDM_UNSCALED, MAX_Q, Q_HEADS, V_DIM);
     w->gqa.cache = cache;
+    w->shift = TDM_INIT(tdm_kv_shift_desc);
+    w->shift.cache = cache;
+    w->shift.rotary = (tdm_rotary){TDM_F32, K_DIM, POSITIONS, 0};
+    w->shift.sinks = 1;
     w->merge = TDM_INIT(tdm_merge_states_desc);
     w->merge.part = w->merge.out = w->gqa.out;
     w->merge.max_parts = PARTS;
@@ -123,6 +129,7 @@ void world_init(struct world *w)
                                  .kv_len = m->kv_len,
                                  .out = m->out,
                                  .lse = m->lse};
+    w->shift_args = (tdm_kv_shift_args){sizeof(tdm_kv_shift_args), cache, m->len, m->drop, m->cos, m->sin};
     for (int p = 0; p < PARTS; p++) {
         w->parts[p] = m->part[p];
         w->part_lses[p] = m->part_lse[p];
@@ -211,14 +218,15 @@ void world_close(struct world *w)
 
 tdm_status world_create(struct world *w, enum each_op op)
 {
-    const void *const descs[] = {&w->append, &w->gqa, &w->merge, &w->qk, &w->sv, &w->fp8, &w->quantize, &w->dequantize};
+    const void *const descs[] = {&w->append, &w->shift, &w->gqa,      &w->merge,     &w->qk,
+                                 &w->sv,     &w->fp8,   &w->quantize, &w->dequantize};
     return each_op_create(op, w->ctx, w->device, descs[op], &w->op);
 }
 
 tdm_status world_make(struct world *w, enum each_op op)
 {
-    const void *const args[] = {&w->append_args, &w->gqa_args, &w->merge_args,    &w->qk_args,
-                                &w->sv_args,     &w->fp8_args, &w->quantize_args, &w->dequantize_args};
+    const void *const args[] = {&w->append_args, &w->shift_args, &w->gqa_args,      &w->merge_args,     &w->qk_args,
+                                &w->sv_args,     &w->fp8_args,   &w->quantize_args, &w->dequantize_args};
     size_t bytes = 0;
     w->args = args[op];
     tdm_status status = world_create(w, op);

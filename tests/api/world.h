@@ -30,7 +30,7 @@ struct memory {
     int8_t k[BATCH * KV_HEADS * CAPACITY * K_DIM];
     uint8_t v[BATCH * KV_HEADS * CAPACITY * ((V_DIM + 1) / 2)];
     float k_scale[BATCH * KV_HEADS * CAPACITY], v_scale[KV_HEADS * V_DIM];
-    int32_t q_len[BATCH], kv_len[BATCH], new_len[BATCH], pos[BATCH];
+    int32_t q_len[BATCH], kv_len[BATCH], new_len[BATCH], pos[BATCH], len[BATCH], drop[BATCH];
     float a[ROWS * K], product[ROWS * N], b_scale[N * BLOCKS], bias[N], a_scale;
     uint8_t b[N * K];
     float plain[4 * 6], back[4 * 6], scale[4];
@@ -51,12 +51,14 @@ struct world {
     tdm_ctx *ctx;
     tdm_device device;
     tdm_kv_append_desc append; /* to a cache of K i8 PER_TOKEN, V i4 PER_CHANNEL */
+    tdm_kv_shift_desc shift;   /* of that cache, with rotary */
     tdm_gqa_desc gqa;
     tdm_merge_states_desc merge;
     tdm_product_desc qk, sv; /* of that cache */
     tdm_fp8_matmul_desc fp8; /* with bias and a_scale */
     tdm_convert_desc quantize, dequantize;
     tdm_kv_append_args append_args;
+    tdm_kv_shift_args shift_args;
     tdm_gqa_args gqa_args;
     tdm_merge_states_args merge_args;
     tdm_product_args qk_args, sv_args;

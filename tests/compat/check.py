@@ -124,7 +124,7 @@ def check_sequence(config, data, buffers, made, present, b):
         found.worst[dtype, "formula", name] = share(f"{name}[{b}] to the formula", got, exact, bound)
         if name == "scores":  # the peer gives 0 where a key is not visible
             want = np.where(mine.visible, want, -np.inf)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # where the caches differ, so do the exact results
             apart = np.where(exact == other, 0, np.abs(exact - other))
         bound = bound + rounded(config, name, their_error[name], other) + apart
         found.worst[dtype, "peer", name] = share(f"{name}[{b}] to the peer", got[:, rows], want[:, rows],

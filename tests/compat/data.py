@@ -12,8 +12,8 @@ class Data:
         self.random = np.random.default_rng(config.seed + (1 << 32))
         self.dtype = np.float16 if config.half else np.float32
         self.q = self.normal(config.batch, config.new, config.q_heads, config.head_size)
-        self.k, self.v = (self.normal(config.batch, config.new, config.kv_heads, config.head_size) for _ in range(2))
         self.k_scale, self.v_scale = self._scale(), self._scale()
+        self.k, self.v = self._new(self.k_scale), self._new(self.v_scale)
         self.past_key, self.past_value = self._past(), self._past()
         self._rotary()
         self.head_sink = self.normal(config.q_heads) if config.sink else None
@@ -29,6 +29,16 @@ class Data:
             return None
         shape = (1, config.kv_heads, 1, config.head_size) if config.per_channel else (1,)
         return (self.random.uniform(3, 5, shape) / ((1 << config.bits - 1) - 1)).astype(np.float32)
+
+    def _new(self, scale):
+        """New keys or values; of a quantized cache's, some lie half way between two codes."""
+        config = self.config
+        x = self.normal(config.batch, config.new, config.kv_heads, config.head_size)
+        if config.quantized:
+            step = scale.reshape(x.shape[2:]) if config.per_channel else scale
+            half_way = (np.floor(x / step) + 0.5) * step
+            x = np.where(self.random.random(x.shape) < 0.1, half_way, x).astype(self.dtype)
+        return x
 
     def _past(self):
         config = self.config

@@ -7,11 +7,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { APPEND, GQA, OPS, KEYS = 160 };
 
-static tdm_rotary rotary(struct input *in, int64_t head_dim)
-{
-    return (tdm_rotary){float_type(in), (int32_t)(head_dim / 2 * 2), (int32_t)small(in, 1, 200), take(in) & 1};
-}
-
 static tdm_tensor plane(struct input *in, tdm_dtype dtype, int64_t batch, int64_t heads, int64_t rows)
 {
     uint8_t bits = take(in);
@@ -98,11 +93,6 @@ static tdm_status create(int op, tdm_op **made)
 static const void *norm_weight(struct input *in, const tdm_norm *norm, double channels)
 {
     return norm->dtype ? block(in, row_bytes(norm->dtype, channels)) : NULL;
-}
-
-static const void *table(struct input *in, const tdm_rotary *rotary)
-{
-    return rotary->dtype ? block(in, row_bytes(rotary->dtype, (double)rotary->positions * rotary->dim / 2)) : NULL;
 }
 
 /* What some of the inputs leave to the default. */

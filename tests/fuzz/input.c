@@ -58,6 +58,11 @@ tdm_tensor stored(struct input *in, int rank, const int64_t dim[4])
     return t;
 }
 
+tdm_rotary rotary(struct input *in, int64_t head_dim)
+{
+    return (tdm_rotary){float_type(in), (int32_t)(head_dim / 2 * 2), (int32_t)small(in, 1, 200), take(in) & 1};
+}
+
 /* Overwrite some 4- or 8-byte words. */
 static void spoil(struct input *in, size_t bytes)
 {
@@ -142,6 +147,11 @@ tdm_kv_data cache_data(struct input *in, const tdm_kv_cache *cache)
                          .k_scale = scales(in, &cache->k),
                          .v_scale = scales(in, &cache->v),
                          .k_offset = cache->has_k_offset ? block(in, 4 * dim(&cache->k, 2) * dim(&cache->k, 0)) : NULL};
+}
+
+const void *table(struct input *in, const tdm_rotary *rotary)
+{
+    return rotary->dtype ? block(in, row_bytes(rotary->dtype, (double)rotary->positions * rotary->dim / 2)) : NULL;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

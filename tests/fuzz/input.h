@@ -26,6 +26,9 @@ int64_t dimension(struct input *in, int64_t most);
 extern union any_desc {
     tdm_kv_append_desc append;
     tdm_gqa_desc gqa;
+    tdm_kv_shift_desc shift;
+    tdm_merge_states_desc merge;
+    tdm_product_desc product;
     tdm_fp8_matmul_desc fp8;
     tdm_convert_desc convert;
     size_t words[LONGEST / sizeof(size_t)];
@@ -35,6 +38,7 @@ tdm_tensor tensor(tdm_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2,
 tdm_dtype float_type(struct input *in);
 /* Of any cache type. */
 tdm_tensor stored(struct input *in, int rank, const int64_t dim[4]);
+tdm_rotary rotary(struct input *in, int64_t head_dim);
 
 /* ---- data -------------------------------------------------------------------------------- */
 
@@ -47,6 +51,8 @@ float *scales(struct input *in, const tdm_tensor *tensor);
 /* n lengths, at times one past `most` or negative. */
 int32_t *lengths(struct input *in, double n, int64_t most);
 tdm_kv_data cache_data(struct input *in, const tdm_kv_cache *cache);
+/* The cosines or sines of the rotary; NULL without one. */
+const void *table(struct input *in, const tdm_rotary *rotary);
 
 /* ---- one input ----------------------------------------------------------------------------- */
 

@@ -157,14 +157,13 @@ void check_to_i4(struct suite *suite, enum leaf_type type)
     for (int n = 1; n <= 150; n++)
         for (int by_channel = 0; by_channel < 2; by_channel++) {
             bool at_end = one_in(suite, 2);
-            float *x = quantizable_row(suite, n, at_end), *scale = scale_row(suite, by_channel ? n : 1, at_end);
+            float *x = quantizable_row(suite, n, at_end), *inverse = scale_row(suite, by_channel ? n : 1, at_end);
             uint8_t *out = guarded(&out_memory, stored_bytes(LEAF_I4, n), at_end);
-            suite->table->to_i4(x, scale, by_channel, out, n);
+            suite->table->to_i4(x, inverse, by_channel, out, n);
             for (int i = 0; i < n; i++) {
-                float by = scale[by_channel ? i : 0];
-                int want = by == 0.0f ? 0 : nearest(x[i] / by, -8, 7);
-                expect(suite, stored_value(LEAF_I4, out, i) == want, "%a / %a became %g, not %d", (double)x[i],
-                       (double)by, stored_value(LEAF_I4, out, i), want);
+                int want = nearest(x[i] * inverse[by_channel ? i : 0], -8, 7);
+                expect(suite, stored_value(LEAF_I4, out, i) == want, "%a became %g, not %d", (double)x[i],
+                       stored_value(LEAF_I4, out, i), want);
             }
             if (n % 2)
                 expect(suite, out[n / 2] >> 4 == 8, "%d elements: the spare nibble is %d", n, out[n / 2] >> 4);

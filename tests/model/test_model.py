@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "examples"))
 
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
+import safetensors.numpy  # noqa: E402
 
 import bad_files  # noqa: E402
 import convert_model  # noqa: E402
@@ -131,8 +132,21 @@ def check_calibration(suite, path):
     return found
 
 
+def check_bad_calibrations(suite, path, measured):
+    victim = suite.path("bad.calibration")
+    for name, value in (("k_offset", np.nan), ("k_absmax", np.inf), ("v_absmax+rotate", -1.0), ("v_absmax", None)):
+        damaged = {key: tensor.copy() for key, tensor in measured.items() if value is not None or key != name}
+        if value is not None:
+            damaged[name][1, 1, 5] = value
+        safetensors.numpy.save_file(damaged, victim)
+        result = suite.run(path, "--prompt", "x", "--cache", "f32+offset", "--calibration", victim)
+        message = result.stderr.decode()
+        suite.check(result.returncode == 1 and victim in message and name in message, f"{name} {value}", message)
+
+
 def check_caches(suite, path):
     text, measured = TEXTS[0], check_calibration(suite, path)
+    check_bad_calibrations(suite, path, measured)
     plain = suite.logits(path, text)
     for scheme in EXACT_SCHEMES:  # the same logits as without, up to rounding
         got = check_logits(suite, f"cache {scheme}", path, text, ["--cache", scheme], cache=scheme, measured=measured)

@@ -149,3 +149,22 @@ TEST_EACH(convert, every_pattern, COUNT(stored_types) * COUNT(float_types))
         finish(p);
     }
 }
+
+/* Numbers on half steps, where a product by the reciprocal and a quotient may round to different codes. */
+TEST_EACH(convert, half_steps, COUNT(stored_types))
+{
+    if (!is_quantized(stored_types[*at].dtype))
+        return;
+    for (int seed = 0; seed < 20; seed++) {
+        struct convert_problem *p = convert_new(QUANTIZE, TDM_F32, *at, 4, false);
+        struct random random = {(uint64_t)seed};
+        float *x = p->src.data;
+        if (p->scale.map)
+            random_scales(p->scale.data, tensor_scales(&p->desc.dst), 0.3, &random);
+        for (int64_t i = 0; i < tensor_elements(&p->desc.src); i++) {
+            double scale = is_dynamic(&p->desc.dst) ? 0.1 : tensor_scale(&p->desc.dst, p->args.scale, 0, 0, 0, i % 33);
+            x[i] = (float)(scale * ((double)random_below(&random, 14) - 6.5));
+        }
+        finish(p);
+    }
+}

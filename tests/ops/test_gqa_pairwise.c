@@ -256,7 +256,7 @@ Test(gqa_pairwise, every_pair_occurs)
 
 /* A share of the configurations each; where a sanitizer makes them slow, one in EACH. */
 #ifdef TANDEM_SANITIZE
-enum { SHARES = 16, EACH = 8 };
+enum { SHARES = 16, EACH = 4 };
 #else
 enum { SHARES = 16, EACH = 1 };
 #endif

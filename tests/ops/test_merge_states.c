@@ -287,14 +287,16 @@ static void narrow(const struct attention *a, int first, int end, struct attenti
             halves[i]->stride[axis] = tensor_stride(&a->desc.cache.k, axis);
         halves[i]->dim[2] = end > first ? end - first : 1;
     }
-    part->args.cache.k = (float *)a->k + first * DIM;
-    part->args.cache.v = (float *)a->v + first * DIM;
+    int row = first < KEYS ? first : KEYS - 1; /* a cache has a row, even for no keys */
+    part->args.cache.k = (float *)a->k + row * DIM;
+    part->args.cache.v = (float *)a->v + row * DIM;
     part->args.kv_len = part->kv_len;
     part->kv_len[0] = part->kv_len[1] = end - first;
 }
 
-/* Attention over ranges of keys, one of them empty, merged: within the bound of what all keys must give. */
-TEST_EACH(merge_states, equals_the_whole, 3)
+/* Attention over ranges of keys, some of them empty, merged: within the bound of what all keys must give. A sink is in the
+ * first part alone. */
+TEST_EACH(merge_states, equals_the_whole, 6)
 {
     static const int cuts[][6] = {{0, 150, 300, 300, 300, 300}, {0, 0, 1, 200, 299, 300}, {0, 128, 256, 256, 290, 300}};
     enum { RANGES = 5, ROWS_HERE = BATCH * HEADS * GROUP * QUERIES };
@@ -312,9 +314,11 @@ TEST_EACH(merge_states, equals_the_whole, 3)
     cr_assert(!tdm_open(TDM_VERSION, &options, &ctx), "%s", tdm_last_error());
 
     describe(&whole);
+    whole.desc.smooth_softmax = *at / 3;
     all = reference_gqa(&whole.desc, &whole.args);
     for (int i = 0; i < RANGES; i++) {
-        narrow(&whole, cuts[*at][i], cuts[*at][i + 1], &part);
+        narrow(&whole, cuts[*at % 3][i], cuts[*at % 3][i + 1], &part);
+        part.desc.smooth_softmax = whole.desc.smooth_softmax && i == 0;
         part.args.out = out[i];
         part.args.lse = lse[i];
         struct problem one = {.op = GQA, .desc = &part.desc, .args = &part.args};

@@ -3,8 +3,15 @@
 const char *each_op_name(enum each_op op)
 {
     static const char *const names[] = {
-        [APPEND] = "kv_append", [GQA] = "gqa",           [MERGE] = "merge_states",    [QK] = "qk", [SV] = "sv",
-        [FP8] = "fp8_matmul",   [QUANTIZE] = "quantize", [DEQUANTIZE] = "dequantize",
+        [APPEND] = "kv_append",
+        [SHIFT] = "kv_shift",
+        [GQA] = "gqa",
+        [MERGE] = "merge_states",
+        [QK] = "qk",
+        [SV] = "sv",
+        [FP8] = "fp8_matmul",
+        [QUANTIZE] = "quantize",
+        [DEQUANTIZE] = "dequantize",
     };
     return names[op];
 }
@@ -14,6 +21,8 @@ tdm_status each_op_create(enum each_op op, tdm_ctx *ctx, tdm_device device, cons
     switch (op) {
     case APPEND:
         return tdm_kv_append_create(ctx, device, desc, made);
+    case SHIFT:
+        return tdm_kv_shift_create(ctx, device, desc, made);
     case GQA:
         return tdm_gqa_create(ctx, device, desc, made);
     case MERGE:
@@ -36,6 +45,8 @@ tdm_status each_op_run(enum each_op op, const tdm_op *made, tdm_workspace *works
     switch (op) {
     case APPEND:
         return tdm_kv_append_run(made, workspace, NULL, args);
+    case SHIFT:
+        return tdm_kv_shift_run(made, workspace, NULL, args);
     case GQA:
         return tdm_gqa_run(made, workspace, NULL, args);
     case MERGE:

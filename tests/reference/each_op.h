@@ -4,7 +4,7 @@
 
 #include "tandem.h"
 
-enum each_op { APPEND, GQA, MERGE, QK, SV, FP8, QUANTIZE, DEQUANTIZE, EACH_OPS };
+enum each_op { APPEND, SHIFT, GQA, MERGE, QK, SV, FP8, QUANTIZE, DEQUANTIZE, EACH_OPS };
 
 /* As events and kernel rows name it. */
 const char *each_op_name(enum each_op op);

@@ -22,7 +22,7 @@ static double largest_code(tdm_dtype dtype)
 
 static double quotient(tdm_dtype dtype, double x, float scale)
 {
-    if (dtype == TDM_I8)
+    if (is_quantized(dtype))
         return f32(x * f32(1.0 / scale));
     return f32(x / scale);
 }

@@ -10,6 +10,9 @@
 /* Write to args->cache what tdm_kv_append_run writes. */
 void reference_kv_append(const tdm_kv_append_desc *desc, const tdm_kv_append_args *args);
 
+/* Write to args->cache what tdm_kv_shift_run writes. */
+void reference_kv_shift(const tdm_kv_shift_desc *desc, const tdm_kv_shift_args *args);
+
 /* Write to args->dst (and args->scale) what the run writes. */
 void reference_quantize(const tdm_convert_desc *desc, const tdm_convert_args *args);
 void reference_dequantize(const tdm_convert_desc *desc, const tdm_convert_args *args);

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 OPS = ["gqa", "kv_append", "fp8_matmul", "quantize", "dequantize"]  # that can be timed
-OTHER_OPS = ["merge_states", "qk", "sv"]
+OTHER_OPS = ["kv_shift", "merge_states", "qk", "sv"]
 VARIABLES = ["TANDEM_THREADS", "TANDEM_SKIP", "TANDEM_ALLOW", "TANDEM_LOG", "TANDEM_TRACE", "TANDEM_CUDA_PLUGIN",
              "ORT_GQA_DISABLE_FLASH_ATTENTION", "ORT_MLAS_QKGEMM_S8_APPROX_VNNI", "ORT_FP8_GEMV_MMA", "CA_CPU_ISA"]
 TIMES = ["min_us", "p10_us", "median_us", "p90_us"]
