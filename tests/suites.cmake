@@ -37,8 +37,8 @@ endfunction()
 
 tandem_suites(ops
   HELPERS
-    ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/layer.c ops/pairs.c ops/problem.c
-    ops/variants.c ../bench/shapes.c
+    ops/append_problem.c ops/fp8_problem.c ops/gqa_inputs.c ops/gqa_problem.c ops/int8_problem.c ops/layer.c ops/pairs.c
+    ops/problem.c ops/variants.c ../bench/shapes.c
   SUITES
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
     gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
