@@ -86,7 +86,8 @@ static void save_part(const struct flash *f, const struct tile *t, float *to)
     }
 }
 
-/* o, m, l and the unit of one row from its parts, in order. A part without a visible key has m = -infinity and is passed over. */
+/* o, m, l and the unit of one row from its parts, in order. A part without a visible key has m = -infinity and does not
+ * count. */
 static void merge_row(const struct flash *f, struct tile *t, int r, int64_t parts)
 {
     float m = -INFINITY, l = 0, unit = 0, *o = t->o + r * t->layout.o_stride;

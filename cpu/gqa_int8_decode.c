@@ -1,9 +1,10 @@
-/* int8_decode: few queries over INT8 keys and values, scored by integer dots. Approximate: the query is rounded to 8 bits.
+/* int8_decode: few queries over INT8 keys and values, scored by integer dots. Approximate: the query is rounded to 8
+ * bits.
  *
  *   code = clamp(round half to even(q / scale)), scale = absmax(q) / 127;   s[j] = (code . key[j]) * scale * k_scale[j]
  *
- * Values are summed in units of their largest scale, so that equal scores and equal scales weigh exactly 1 each: the sum
- * is that of the integers, divided once by their number and scaled once. All else is as in flash. */
+ * Values are summed in units of their largest scale, so that with equal scores and equal scales each weighs exactly 1:
+ * the sum is that of the integers, divided once by their number and scaled once. All else is as in flash. */
 #include "gqa_flash.h"
 #include "gqa_tile.h"
 

@@ -44,7 +44,7 @@ tandem_suites(ops
     gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
 tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
-  SUITES allocator bad_input cache cache_input explain info log memory open plugin pool variables)
+  SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)

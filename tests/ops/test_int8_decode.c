@@ -1,8 +1,6 @@
-/* The approximate row int8_decode: by its own contract exactly, by plain attention nearly, and never unasked. The
- * contract is the formula of docs/numerics.md: attention of the query rounded to integers. */
-#include "gqa_problem.h"
+/* The approximate row int8_decode: by its own contract exactly, by plain attention nearly, and never unasked. */
 #include "indices.h"
-#include "tests/reference/bounds.h"
+#include "int8_problem.h"
 #include "tests/reference/formats.h"
 #include "tests/reference/tensor.h"
 #include "types.h"
@@ -23,94 +21,6 @@ static struct cache_type i8_cache(int index)
 
 /* ---- the contract ------------------------------------------------------------------------- */
 
-/* Every step is one f32 operation, so that the codes are determined. `by`: the static K scales. */
-static void round_query(const float *q, float *rounded, int64_t n, float scale, const float *by, tdm_scaling scaling)
-{
-    float largest = 0, x[1024];
-    for (int64_t c = 0; c < n; c++) {
-        float factor = scaling == TDM_PER_TENSOR ? scale * by[0] : scaling == TDM_PER_CHANNEL ? scale * by[c] : scale;
-        x[c] = q[c] * factor;
-        largest = isnan(x[c]) || fabsf(x[c]) > largest ? fabsf(x[c]) : largest;
-    }
-    float unit = largest / 127;
-    for (int64_t c = 0; c < n; c++) {
-        float code = rintf(x[c] / unit);
-        rounded[c] = unit == 0 ? 0 : (isnan(code) ? 0 : fminf(fmaxf(code, -128), 127)) * unit;
-    }
-}
-
-static struct guard round_queries(const struct gqa_problem *p)
-{
-    const tdm_tensor *q = &p->desc.q, *k = &p->desc.cache.k;
-    int64_t n = q->dim[3], group = q->dim[1] / k->dim[1];
-    struct guard rounded = guard_new((size_t)tensor_elements(q) * sizeof(float), 0);
-    double *values = tensor_read(q, p->args.q);
-    float scale = p->desc.scale != 0 ? p->desc.scale : (float)(1 / sqrt((double)n));
-    for (int64_t row = 0; row < q->dim[0] * q->dim[1] * q->dim[2]; row++) {
-        float plain[1024];
-        int64_t kv_head = row / q->dim[2] % q->dim[1] / group;
-        for (int64_t c = 0; c < n; c++)
-            plain[c] = (float)values[row * n + c];
-        const float *by = p->args.cache.k_scale + (k->scaling == TDM_PER_CHANNEL ? kv_head * n : 0);
-        round_query(plain, (float *)rounded.data + row * n, n, scale, by, k->scaling);
-    }
-    free(values);
-    return rounded;
-}
-
-/* The largest value that kv head h of sequence b holds. */
-static double largest_value(const struct gqa_problem *p, int64_t b, int64_t h)
-{
-    const tdm_tensor *v = &p->desc.cache.v;
-    double largest = 0;
-    for (int64_t r = 0; r < v->dim[2]; r++)
-        for (int64_t c = 0; c < v->dim[3]; c++) {
-            double scale = tensor_scale(v, p->args.cache.v_scale, b, h, r, c);
-            double x = fabs(scale * format_decode(TDM_I8, tensor_row(v, p->args.cache.v, b, h, r), c));
-            largest = isfinite(x) && x > largest ? x : largest;
-        }
-    return largest;
-}
-
-/* Rounding of the V scales in units of their largest: one for the quotient, one for its product, and two for each
- * change of the unit, at most one a block of keys, two ends of a ring, the sinks and the merge. */
-static void add_unit_roundings(struct gqa_problem *p)
-{
-    const tdm_tensor *out = &p->desc.out;
-    int64_t group = out->dim[1] / p->desc.cache.v.dim[1], per_head = out->dim[2] * out->dim[3];
-    for (int64_t i = 0; i < out->dim[0] * out->dim[1]; i++) {
-        int64_t b = i / out->dim[1], head = i % out->dim[1];
-        double changes = ceil((double)p->kv_len[b] / KEY_BLOCK) + 4;
-        double extra = gamma_of(2 * changes + 2) * largest_value(p, b, head / group);
-        for (int64_t j = 0; j < per_head; j++)
-            p->expected.out.bound[i * per_head + j] += extra;
-    }
-}
-
-/* What must come out is attention of the rounded queries, whose static K scales are in them already. */
-static void expect_integers(struct gqa_problem *p)
-{
-    struct guard rounded = round_queries(p);
-    tdm_gqa_desc desc = p->desc;
-    tdm_gqa_args args = p->args;
-    desc.q = tensor4(TDM_F32, desc.q.dim[0], desc.q.dim[1], desc.q.dim[2], desc.q.dim[3]);
-    desc.scale = 1;
-    if (desc.cache.k.scaling != TDM_PER_TOKEN)
-        desc.cache.k.scaling = TDM_UNSCALED;
-    args.q = rounded.data;
-    p->expected = reference_gqa(&desc, &args);
-    if (p->desc.cache.v.scaling == TDM_PER_TOKEN)
-        add_unit_roundings(p);
-    guard_free(&rounded);
-}
-
-static struct gqa_problem *new_problem(const struct gqa_setup *setup)
-{
-    struct gqa_problem *p = gqa_problem_new(setup);
-    p->base.approximate = true;
-    return p;
-}
-
 static void finish(struct gqa_problem *p, const char *label)
 {
     EXPECT_NONE(problem_all_variants(&p->base), label);
@@ -123,8 +33,8 @@ static void check_contract(struct gqa_setup setup, int index)
     setup.dtype = float_types[index % COUNT(float_types)];
     setup.interleaved = index % 2;
     setup.seed = (uint64_t)index;
-    struct gqa_problem *p = new_problem(&setup);
-    expect_integers(p);
+    struct gqa_problem *p = int8_problem_new(&setup);
+    int8_problem_expect(p);
     finish(p, gqa_problem_label(&setup));
 }
 
@@ -209,7 +119,7 @@ TEST_EACH(int8_decode, not_numbers, SCALINGS *SCALINGS)
 {
     static const struct gqa_shape shape = {"not numbers", 0, 1, 4, 2, 33, 33, 3, 140, -1, 0, false};
     struct gqa_setup setup = {.shape = &shape, .cache = i8_cache(*at), .dtype = TDM_F32};
-    struct gqa_problem *p = new_problem(&setup);
+    struct gqa_problem *p = int8_problem_new(&setup);
     float *q = tensor_row(&p->desc.q, p->args.q, 0, 1, 0);
     q[7] = NAN;
     q = tensor_row(&p->desc.q, p->args.q, 0, 2, 1);
@@ -219,7 +129,7 @@ TEST_EACH(int8_decode, not_numbers, SCALINGS *SCALINGS)
         p->args.cache.k_scale[p->desc.cache.k.dim[2] + 139] = NAN;
     if (p->desc.cache.v.scaling == TDM_PER_TOKEN)
         p->args.cache.v_scale[139] = NAN;
-    expect_integers(p);
+    int8_problem_expect(p);
     finish(p, gqa_problem_label(&setup));
 }
 
@@ -274,7 +184,7 @@ static void check_equal_scores(int32_t keys, enum hiding hiding, int index)
     struct gqa_shape shape = {"equal scores", 0, 1, 4, 2, 50, 37, 1, keys, window, 0, false};
     struct gqa_setup setup = {.shape = &shape, .cache = i8_cache(index), .dtype = TDM_F32, .with = {.no_lse = true}};
     setup.with.mask = (struct plane_type){hiding == MASK ? TDM_BOOL : 0, true, true, true};
-    struct gqa_problem *p = new_problem(&setup);
+    struct gqa_problem *p = int8_problem_new(&setup);
     make_alike(p, first);
     if (hiding == MASK)
         for (int32_t j = 0; j < keys; j++)
@@ -322,7 +232,7 @@ TEST_EACH(int8_decode, near_plain_attention, COUNT(prepared) * 3)
                                               {"window", 0, 1, 8, 1, 128, 128, 2, 2000, 600, 0, false}};
     struct gqa_setup setup = {
         .shape = &shapes[*at % 3], .cache = i8_cache(*at), .with = prepared[*at / 3], .dtype = TDM_F32, .magnitude = 1};
-    struct gqa_problem *p = new_problem(&setup);
+    struct gqa_problem *p = int8_problem_new(&setup);
     gqa_problem_expect(p);
     p->base.check = near_check;
     finish(p, gqa_problem_label(&setup));
