@@ -67,22 +67,29 @@ static float *scale_at(struct head_rows rows, int64_t row, int64_t channel)
     }
 }
 
-/* absmax over the channels as a scale; NaN where they are not finite, 0 where its reciprocal would overflow. */
+static float first_of(const float *x, float magnitude)
+{
+    while (fabsf(*x) != magnitude)
+        x++;
+    return *x;
+}
+
+/* Scale of the channels from their extreme, the first of the largest magnitude; NaN where they are not finite, 0 where
+ * its reciprocal would overflow. i4 has one negative code more, and the extreme takes it, whatever its sign. */
 static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from, int64_t row, int64_t first,
                            int64_t channels, tdm_dtype dtype)
 {
-    float x[CHUNK], largest = 0;
+    float x[CHUNK], extreme = 0;
     for (int64_t c = 0; c < channels; c += CHUNK) {
         int n = (int)min64(CHUNK, channels - c);
         widen(leaf, from, row, first + c, n, x);
         float here = leaf->absmax(x, n);
-        largest = here > largest || isnan(here) ? here : largest;
-        if (isnan(largest))
-            break;
+        if (!isfinite(here))
+            return NAN;
+        if (here > fabsf(extreme))
+            extreme = first_of(x, here);
     }
-    if (!isfinite(largest))
-        return NAN;
-    float scale = largest / (dtype == TDM_I8 ? 127.0f : dtype == TDM_I4 ? 7.0f : 448.0f);
+    float scale = dtype == TDM_I4 ? extreme / -8 : fabsf(extreme) / (dtype == TDM_I8 ? 127.0f : 448.0f);
     return isfinite(1 / scale) ? scale : 0;
 }
 

@@ -205,8 +205,9 @@ typedef enum tdm_dtype {
 
 /* value = scale * stored; the shape of the dense scales follows from the tensor. A tensor of rank r < 4
  * reads as rank 4 with leading dimensions of 1: [batch, heads, rows, channels]. A scale of 0 stores 0
- * and reads 0. Dynamic scales are absmax / 127 (i8), absmax / 7 (i4) or absmax / 448 (f8e4m3) of what they
- * cover, and 0 where the reciprocal of that would overflow (magnitudes below about 4e-37). */
+ * and reads 0. Dynamic scales are absmax / 127 (i8), absmax / 448 (f8e4m3) or extreme / -8 (i4: the first value of the
+ * largest magnitude, so the scale may be negative) of what they cover, and 0 where the reciprocal of that would overflow
+ * (magnitudes below about 4e-37). */
 typedef enum tdm_scaling {
     TDM_UNSCALED = 0,
     TDM_PER_TENSOR,  /* [1]                                                  static: given      */

@@ -51,9 +51,16 @@ class Cache:
             return x.astype(FLOATS[self.kind]).astype(np.float64)
         top, bottom = LEVELS[self.kind]
         scale = self.scale(x, top)
-        codes = np.clip(np.divide(x, scale, out=np.zeros_like(x), where=scale > 0), bottom, top)
+        codes = np.clip(np.divide(x, scale, out=np.zeros_like(x), where=scale != 0), bottom, top)
         codes = codes.astype(ml_dtypes.float8_e4m3fn).astype(np.float64) if self.kind == "fp8" else np.rint(codes)
         return codes * scale
+
+    def extreme(self, x, top):
+        """What a dynamic scale is `top` times smaller than: INT4 gives the code -8 to the largest, with its sign."""
+        if self.kind != "int4":
+            return np.abs(x).max(axis=2, keepdims=True)
+        first = np.abs(x).argmax(axis=2)[..., None]
+        return np.take_along_axis(x, first, axis=2) * (top / -8)
 
     def scale(self, x, top):
         if self.scaling == "":
@@ -64,6 +71,6 @@ class Cache:
             largest = np.float64(self.absmax.max())
         else:
             size = int(self.scaling.removeprefix("group")) if self.scaling != "token" else x.shape[2]
-            groups = [np.abs(x[..., at : at + size]).max(axis=2, keepdims=True) for at in range(0, x.shape[2], size)]
+            groups = [self.extreme(x[..., at : at + size], top) for at in range(0, x.shape[2], size)]
             largest = np.repeat(np.concatenate(groups, axis=2), size, axis=2)[..., : x.shape[2]]
         return np.broadcast_to(largest / top, x.shape)

@@ -15,11 +15,6 @@ static float f32(double x)
     return (float)x;
 }
 
-static double largest_code(tdm_dtype dtype)
-{
-    return dtype == TDM_I8 ? 127 : dtype == TDM_I4 ? 7 : 448;
-}
-
 static double quotient(tdm_dtype dtype, double x, float scale)
 {
     if (is_quantized(dtype))
@@ -29,13 +24,14 @@ static double quotient(tdm_dtype dtype, double x, float scale)
 
 static float dynamic_scale(const float *x, int64_t n, tdm_dtype dtype)
 {
-    double largest = 0;
+    double extreme = 0; /* the first of the largest magnitude */
     for (int64_t c = 0; c < n; c++) {
         if (!isfinite(x[c]))
             return NAN;
-        largest = fmax(largest, fabs(x[c]));
+        if (fabs(x[c]) > fabs(extreme))
+            extreme = x[c];
     }
-    float scale = f32(largest / largest_code(dtype));
+    float scale = f32(dtype == TDM_I4 ? extreme / -8 : fabs(extreme) / (dtype == TDM_I8 ? 127 : 448));
     return isinf(f32(1.0 / scale)) ? 0 : scale; /* too small to divide by: the values read as 0 */
 }
 
