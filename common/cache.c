@@ -74,9 +74,7 @@ tdm_status cache_check(const char *name, const tdm_kv_cache *cache, const tdm_kv
 
 int64_t stored_row_bytes(const tdm_tensor *half)
 {
-    int64_t scales = half->scaling == TDM_PER_TOKEN   ? 1
-                     : half->scaling == TDM_PER_GROUP ? (half->dim[3] + half->block[1] - 1) / half->block[1]
-                                                      : 0;
+    int64_t scales = half->scaling == TDM_PER_TOKEN ? 1 : half->scaling == TDM_PER_GROUP ? group_count(half) : 0;
     return row_bytes(half->dtype, half->dim[3]) + scales * (int64_t)sizeof(float);
 }
 

@@ -124,7 +124,7 @@ static int64_t half_scales(const tdm_tensor *half)
     case TDM_PER_TOKEN:
         return rows;
     case TDM_PER_GROUP:
-        return rows * ((half->dim[3] + half->block[1] - 1) / half->block[1]);
+        return rows * group_count(half);
     default:
         return 0;
     }

@@ -45,6 +45,9 @@ tdm_status merge_states_check(const union op_desc *desc, const union op_args *ar
         return fail(TDM_BAD_ARG, "part: got NULL, want a pointer for each part");
     if (a->parts && !a->part_lse)
         return fail(TDM_BAD_ARG, "part_lse: got NULL, want a pointer for each part");
+    if ((uintptr_t)a->part % sizeof *a->part || (uintptr_t)a->part_lse % sizeof *a->part_lse)
+        return fail(TDM_BAD_ARG, "%s: got an odd address, want a multiple of %zu",
+                    (uintptr_t)a->part % sizeof *a->part ? "part" : "part_lse", sizeof *a->part);
     tdm_status status = check_data("out", a->out, d->out.dtype);
     if (!status && a->lse)
         status = check_data("lse", a->lse, TDM_F32);

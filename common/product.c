@@ -96,7 +96,7 @@ static void traffic_of(const tdm_product_desc *d, const tdm_product_args *a, int
     int64_t passes = a->accumulate ? 2 : 1; /* out is read and written */
     traffic->bytes = (uint64_t)(rows * (row_bytes(d->a.dtype, depth) + passes * row_bytes(d->out.dtype, columns)) +
                                 keys * stored_row_bytes(&d->x));
-    traffic->flops = (uint64_t)(2 * rows * columns * depth);
+    traffic->flops = 2 * (uint64_t)rows * (uint64_t)columns * (uint64_t)depth;
 }
 
 void qk_traffic(const union op_desc *desc, const union op_args *args, struct traffic *traffic)

@@ -112,6 +112,16 @@ static void raise_rank(tdm_tensor *t, int rank)
     t->rank = rank;
 }
 
+/* A dimension of 0 does not excuse the others: what counts rows need not think of it. */
+static bool counts_overflow(const tdm_tensor *t)
+{
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] && __builtin_mul_overflow(count, t->dim[i], &count))
+            return true;
+    return false;
+}
+
 static tdm_status fill_strides(const char *field, tdm_tensor *t)
 {
     int last = t->rank - 1;
@@ -121,7 +131,7 @@ static tdm_status fill_strides(const char *field, tdm_tensor *t)
                     (long long)t->stride[last], (long long)element);
     t->stride[last] = element;
     int64_t dense = 0, span = 0; /* bytes that clear all that lies inside; at most what check_overlap adds up */
-    bool overflow = t->dim[last] > (INT64_MAX - 1) / element;
+    bool overflow = counts_overflow(t) || t->dim[last] > (INT64_MAX - 1) / element;
     if (!overflow)
         span = dense = row_bytes(t->dtype, t->dim[last]);
     for (int i = last - 1; i >= 0 && !overflow; i--) {

@@ -39,6 +39,13 @@ static inline bool is_dynamic(tdm_scaling scaling)
     return scaling == TDM_PER_TOKEN || scaling == TDM_PER_GROUP;
 }
 
+/* PER_GROUP: the scales of a row. */
+static inline int64_t group_count(const tdm_tensor *tensor)
+{
+    int64_t channels = tensor->dim[3], group = tensor->block[1];
+    return channels / group + (channels % group != 0);
+}
+
 /* Bytes of a row of n contiguous elements. */
 int64_t row_bytes(tdm_dtype dtype, int64_t n);
 

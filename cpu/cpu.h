@@ -51,7 +51,7 @@ static inline void *at(const void *base, int64_t bytes)
 
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
-    return (a + b - 1) / b;
+    return a / b + (a % b != 0);
 }
 
 static inline int64_t min64(int64_t a, int64_t b)

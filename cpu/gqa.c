@@ -112,7 +112,7 @@ void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t 
     for (int r = 0; r < rows; r++) {
         int64_t token = row_token(g, first + r), q_head = row_head(g, head, first + r);
         float *row = o + r * o_stride, later = gqa_shifts_scores(g) ? 0 : shift[r];
-        float top = m[r] + later, sum = l[r], shrink = 1;
+        float top = l[r] == 0 ? -INFINITY : m[r] + later, sum = l[r], shrink = 1; /* a NaN shift moves no key */
         add_sink(g, q_head, &top, &sum, &shrink);
         if (l[r] == 0) /* no visible key: o was never written */
             memset(row, 0, (size_t)g->v_dim * sizeof *row);

@@ -136,26 +136,32 @@ void tile_scores(struct tile *t, struct keys keys, float *s)
     }
 }
 
-/* A value that is not finite must not reach rows that do not see it: each row multiplies the keys it sees only. */
+/* What a row sees, added up as sv does: key by key, and what there was before last. */
+static void add_seen(const struct tile *t, int r, struct span see, const float *seen, const float *p, bool accumulate)
+{
+    float *o = t->o + r * t->layout.o_stride, sum[MAX_HEAD_DIM] = {0}, weight[MAX_HEAD_DIM];
+    int v_dim = (int)t->g->v_dim;
+    for (int j = see.first; j < see.end; j++) {
+        if (seen[j] == -INFINITY)
+            continue;
+        for (int c = 0; c < v_dim; c++)
+            weight[c] = p[j];
+        t->g->leaf->mul_add(t->panel + j * t->layout.v_stride, weight, sum, v_dim, true);
+    }
+    for (int c = 0; c < v_dim; c++)
+        o[c] = accumulate ? o[c] + sum[c] : sum[c];
+}
+
+/* A value that is not finite must not reach rows that do not see it: each row multiplies the keys it sees only, with
+ * the bits that it has beside finite ones. */
 static void values_by_row(struct tile *t, struct keys keys, const float *s, bool accumulate)
 {
-    const struct tile_layout *lay = &t->layout;
     for (int r = 0; r < t->rows; r++) {
         struct span see = tile_span(t, r, keys);
-        float *o = t->o + r * lay->o_stride, seen[KEY_BLOCK] = {0};
+        float seen[KEY_BLOCK] = {0};
         if (see.end > see.first)
             tile_edit(t, r, keys, see, seen + see.first);
-        if (!accumulate)
-            memset(o, 0, (size_t)t->g->v_dim * sizeof *o);
-        for (int j = see.first, n; j < see.end; j += n) {
-            bool hidden = seen[j] == -INFINITY;
-            for (n = 1; j + n < see.end && (seen[j + n] == -INFINITY) == hidden;)
-                n++;
-            struct leaf_rows v = {t->panel + j * lay->v_stride, lay->v_stride * (int64_t)sizeof(float)};
-            if (!hidden)
-                t->g->leaf->sv[LEAF_F32](s + r * lay->s_stride + j, lay->s_stride, v, o, lay->o_stride, 1, n,
-                                         (int)t->g->v_dim, true);
-        }
+        add_seen(t, r, see, seen, s + r * t->layout.s_stride, accumulate);
     }
 }
 

@@ -14,7 +14,7 @@
  *   - A context and an op may be used by several threads at once. A workspace serves one run at a time.
  *   - A call that fails with BAD_ARG, UNSUPPORTED, NO_DEVICE or NO_MEMORY has changed nothing. After
  *     DEVICE_ERROR the contents of outputs are undefined.
- *   - Any length is 64-bit inside; no product of dimensions may exceed 2^63 - 1 bytes. */
+ *   - Any length is 64-bit inside; no product of dimensions may exceed 2^63 - 1 bytes, one of 0 counted as 1. */
 #ifndef TANDEM_H
 #define TANDEM_H
 

@@ -5,6 +5,8 @@
 #include "tests/reference/tensor.h"
 #include "types.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct cache_type caches[] = {{TDM_F32, TDM_UNSCALED, TDM_F16, TDM_UNSCALED},
@@ -167,6 +169,71 @@ TEST_EACH(gqa_bits, neighbours_with_features, COUNT(features) * COUNT(caches))
     EXPECT_NONE(problem_each_variant(&p->base, 2, one_by_one_body, p), gqa_problem_label(&setup));
     gqa_problem_free(p);
 }
+
+/* ---- what nobody sees ---------------------------------------------------------------------------------------- */
+
+/* Make every stored NaN, which only keys that no query sees hold, a number. */
+static void fill_hidden(const tdm_tensor *half, struct guard *memory, struct guard *scale)
+{
+    for (size_t i = 0; i < scale->bytes / sizeof(float); i++)
+        if (isnan(((float *)scale->data)[i]))
+            ((float *)scale->data)[i] = 3;
+    double *stored = tensor_read(half, memory->data), *value = stored;
+    for (int64_t b = 0; b < half->dim[0]; b++)
+        for (int64_t h = 0; h < half->dim[1]; h++)
+            for (int64_t r = 0; r < half->dim[2]; r++)
+                for (int64_t c = 0; c < half->dim[3]; c++, value++)
+                    if (isnan(*value))
+                        tensor_put(half, memory->data, b, h, r, c, -3);
+    free(stored);
+}
+
+static const char *hidden_body(struct problem *problem, tdm_ctx *ctx, void *arg)
+{
+    struct gqa_problem *p = arg;
+    struct guard *memory[] = {&p->k, &p->v, &p->k_scale, &p->v_scale}, before[4];
+    for (int i = 0; i < 4; i++) {
+        before[i] = guard_new(memory[i]->bytes, 0);
+        memcpy(before[i].data, memory[i]->data, memory[i]->bytes);
+    }
+    struct kept with_nan = keep(problem);
+    fill_hidden(&p->desc.cache.k, &p->k, &p->k_scale);
+    fill_hidden(&p->desc.cache.v, &p->v, &p->v_scale);
+    clear(problem);
+    const char *bad = problem_run(problem, ctx) ? tdm_last_error() : NULL;
+    const char *differs = compare_kept(problem, &with_nan);
+    for (int i = 0; i < 4; i++) {
+        memcpy(memory[i]->data, before[i].data, memory[i]->bytes);
+        guard_free(&before[i]);
+    }
+    return bad ? bad : differs;
+}
+
+/* Keys hidden from all queries between keys that are seen: whether they hold NaN or numbers changes no bit. */
+TEST_EACH(gqa_bits, hidden_contents, COUNT(stored_types) * 2)
+{
+    static const struct gqa_shape shape = {"hidden", 0, 2, 6, 2, 40, 40, 9, 700, 600, 0, true};
+    static const struct gqa_features hiding[] = {
+        {.mask = {TDM_BITS, true, true, true}, .sink_tokens = 2, .rotate_v = true},
+        {.bias = {TDM_F32, true, true, true}, .ring = true, .sink_tokens = 3, .alibi = true}};
+    const struct stored_type *type = &stored_types[*at / 2];
+    for (int32_t q_len = 1; q_len <= 9; q_len += 8) {
+        int32_t q_lens[] = {q_len, q_len}, kv_lens[] = {700, 333};
+        struct gqa_setup setup = {.shape = &shape,
+                                  .cache = {type->dtype, type->scaling, type->dtype, type->scaling},
+                                  .k_group = type->group,
+                                  .v_group = type->group,
+                                  .with = hiding[*at % 2],
+                                  .dtype = TDM_F32,
+                                  .q_len = q_lens,
+                                  .kv_len = kv_lens};
+        struct gqa_problem *p = gqa_problem_new(&setup);
+        EXPECT_NONE(problem_each_variant(&p->base, 2, hidden_body, p), gqa_problem_label(&setup));
+        gqa_problem_free(p);
+    }
+}
+
+/* ---- repetition ---------------------------------------------------------------------------------------------- */
 
 static const char *repeat_body(struct problem *problem, tdm_ctx *ctx, void *arg)
 {

@@ -191,12 +191,16 @@ TEST_EACH(gqa_visible, nothing, 3)
         setup.with = (struct gqa_features){.mask = {*at % 2 ? TDM_BITS : TDM_BOOL, true, true, false},
                                            .smooth_softmax = *at == 1,
                                            .head_sink = *at == 2,
+                                           .rotate_k = true,
                                            .rotate_v = true,
+                                           .offset = true,
                                            .capture = (tdm_capture)capture,
                                            .scores = TDM_F32};
         struct gqa_problem *p = gqa_problem_new(&setup);
         hide_query(p, 0);
         hide_query(p, 5);
+        for (int64_t h = 0; h < 4; h++)
+            tensor_put(&p->desc.q, p->args.q, 0, h, 5, 3, NAN); /* of a query that looks at nothing */
         gqa_problem_expect(p);
         for (int64_t row = 0; row < 4 * 7; row++) {
             if (row % 7 != 0 && row % 7 != 5)

@@ -6,6 +6,8 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
+#define MOST (INT64_MAX - 15) /* channels of the largest group */
+
 /* What a cache tensor can be. */
 static const struct stored_type {
     tdm_dtype dtype;
@@ -14,7 +16,7 @@ static const struct stored_type {
 } stored_types[] = {
     {TDM_F32, TDM_UNSCALED, 0},       {TDM_F16, TDM_UNSCALED, 0},     {TDM_BF16, TDM_UNSCALED, 0},
     {TDM_I8, TDM_PER_TENSOR, 0},      {TDM_I8, TDM_PER_CHANNEL, 0},   {TDM_I8, TDM_PER_TOKEN, 0},
-    {TDM_I8, TDM_PER_GROUP, 16},      {TDM_I8, TDM_PER_GROUP, 64},    {TDM_I4, TDM_PER_TENSOR, 0},
+    {TDM_I8, TDM_PER_GROUP, 16},      {TDM_I8, TDM_PER_GROUP, MOST},  {TDM_I4, TDM_PER_TENSOR, 0},
     {TDM_I4, TDM_PER_CHANNEL, 0},     {TDM_I4, TDM_PER_TOKEN, 0},     {TDM_I4, TDM_PER_GROUP, 32},
     {TDM_I4, TDM_PER_GROUP, 128},     {TDM_F8E4M3, TDM_UNSCALED, 0},  {TDM_F8E4M3, TDM_PER_TENSOR, 0},
     {TDM_F8E4M3, TDM_PER_CHANNEL, 0}, {TDM_F8E4M3, TDM_PER_TOKEN, 0}, {TDM_F8E4M3, TDM_PER_GROUP, 32},

@@ -63,7 +63,10 @@ int64_t tensor_dim(const tdm_tensor *tensor, int from_last)
 
 int64_t tensor_groups(const tdm_tensor *tensor)
 {
-    return tensor->scaling == TDM_PER_GROUP ? (tensor_dim(tensor, 0) + tensor->block[1] - 1) / tensor->block[1] : 1;
+    if (tensor->scaling != TDM_PER_GROUP)
+        return 1;
+    int64_t channels = tensor_dim(tensor, 0), group = tensor->block[1];
+    return channels / group + (channels % group != 0);
 }
 
 int64_t tensor_scales(const tdm_tensor *tensor)
