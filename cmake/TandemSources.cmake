@@ -34,6 +34,7 @@ set(TANDEM_SOURCES
     cpu/gqa_edit.c
     cpu/gqa_flash.c
     cpu/gqa_int8_decode.c
+    cpu/gqa_integer.c
     cpu/gqa_naive.c
     cpu/gqa_tile.c
     cpu/gqa_view.c

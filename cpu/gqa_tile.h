@@ -54,8 +54,8 @@ bool tile_sees_all(const struct tile *tile, struct keys keys);
 /* The part of the keys outside which row r sees none. */
 struct span tile_span(const struct tile *tile, int r, struct keys keys);
 
-/* Make the scores s of row r for the keys in `see` what the softmax leaf takes: capped, with all that is added, -infinity
- * where masked. Returns the K scales with which the leaf has yet to multiply, or NULL. */
+/* Make the scores s of row r for the keys in `see` what the softmax leaf takes: capped, with all that is added,
+ * -infinity where masked. Returns the K scales with which the leaf has yet to multiply, or NULL. */
 const float *tile_edit(struct tile *tile, int r, struct keys keys, struct span see, float *s);
 
 /* The same with nothing left to do, the shift included. */
@@ -64,7 +64,8 @@ void tile_finish_scores(struct tile *tile, int r, struct keys keys, struct span 
 /* o (+)= p v for the keys; p lies in s, 0 where a row does not see a key. */
 void tile_values(struct tile *tile, struct keys keys, const float *s, bool all_seen, bool accumulate);
 
-/* Fill o, m and l for the view's indices [index, end): o unnormalised, m = -infinity and l = 0 for a row without keys. */
+/* Fill o, m and l for the view's indices [index, end): o unnormalised, m = -infinity and l = 0 for a row without
+ * keys. */
 void tile_attend(struct tile *tile, int64_t index, int64_t end);
 
 /* int8_decode: make the prepared queries integers. */

@@ -205,9 +205,9 @@ typedef enum tdm_dtype {
 
 /* value = scale * stored; the shape of the dense scales follows from the tensor. A tensor of rank r < 4
  * reads as rank 4 with leading dimensions of 1: [batch, heads, rows, channels]. A scale of 0 stores 0
- * and reads 0. Dynamic scales are absmax / 127 (i8), absmax / 448 (f8e4m3) or extreme / -8 (i4: the first value of the
- * largest magnitude, so the scale may be negative) of what they cover, and 0 where the reciprocal of that would overflow
- * (magnitudes below about 4e-37). */
+ * and reads 0. Dynamic scales are absmax / 127 (i8), absmax / 448 (f8e4m3) or extreme / -8 (i4: the first value
+ * of the largest magnitude, so the scale may be negative) of what they cover, and 0 where the reciprocal of that
+ * would overflow (magnitudes below about 4e-37). */
 typedef enum tdm_scaling {
     TDM_UNSCALED = 0,
     TDM_PER_TENSOR,  /* [1]                                                  static: given      */
@@ -380,8 +380,9 @@ typedef enum tdm_capture {
  *   - 0 <= j < kv_len[b] and position - window_left <= j <= position + window_right, where -1 stands for
  *     unlimited and causal is window_right = 0; or j < sink_tokens and j <= position + window_right;
  *   - mask[b, h, i, j] is true, and bias[b, h, i, j] is not -infinity.
- * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set (bit i is); a node's
- * position, and the key's for the slope and window, is kv_len - q_len - 1 + the number of bits set in its own row.
+ * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set, where bit i
+ * must be: a query sees itself. A new token's position, as a query and as a key for the slope, is then kv_len -
+ * q_len - 1 + the number of bits set in its own row; windows hold for the older keys.
  *
  * A row that sees no key gives 0 and lse = -infinity (with a sink: the sink). Rows from q_len[b] on are not
  * written. A NaN that a row does not see never reaches that row. Softmax follows the online method of Milakov and

@@ -1,5 +1,6 @@
 """A random model, small but awkward: widths that are no multiple of 128, two query heads short of a power of two, heads
-of 24 channels (a rotation of 8, groups of 16 and 8), a vocabulary of a few hundred tokens. Written as GGUF, or as safetensors in every form that the runner reads."""
+of 24 channels (a rotation of 8, groups of 16 and 8), a vocabulary of a few hundred tokens. Written as GGUF, or
+as safetensors in every form that the runner reads."""
 import gguf
 import numpy as np
 import safetensors.numpy

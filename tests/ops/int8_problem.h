@@ -1,5 +1,5 @@
-/* Problems of the approximate row int8_decode. Its contract is a formula of its own (docs/numerics.md): attention of the
- * query rounded to integers, which are determined. */
+/* Problems of the approximate row int8_decode. Its contract is a formula of its own (docs/numerics.md): attention
+ * of the query rounded to integers, which are determined. */
 #ifndef TESTS_OPS_INT8_PROBLEM_H
 #define TESTS_OPS_INT8_PROBLEM_H
 

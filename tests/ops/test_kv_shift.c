@@ -271,9 +271,9 @@ static void append(tdm_ctx *ctx, tdm_tensor half, float *k, float *v, const stru
     cr_assert(!problem_run(&one, ctx), "%s", tdm_last_error());
 }
 
-/* Shifting a cache gives what appending the kept tokens at their new positions gives. A turn adds to each number at most
- * 3 u of the pair's magnitudes (its tables, products and sum), here at most 2 + 2; a later turn grows a pair's magnitudes,
- * and errors in it, by at most sqrt(2). Two turns against one make 3 u (1 + 2 sqrt(2)) < 12 u of them. */
+/* Shifting a cache gives what appending the kept tokens at their new positions gives. A turn adds to each number at
+ * most 3 u of the pair's magnitudes (its tables, products and sum), here at most 2 + 2; a later turn grows a pair's
+ * magnitudes, and errors in it, by at most sqrt(2). Two turns against one make 3 u (1 + 2 sqrt(2)) < 12 u of them. */
 Test(kv_shift, equals_appending_at_the_new_positions)
 {
     enum { SINKS = 3, DROP = 6 };

@@ -294,8 +294,8 @@ static void narrow(const struct attention *a, int first, int end, struct attenti
     part->kv_len[0] = part->kv_len[1] = end - first;
 }
 
-/* Attention over ranges of keys, some of them empty, merged: within the bound of what all keys must give. A sink is in the
- * first part alone. */
+/* Attention over ranges of keys, some of them empty, merged: within the bound of what all keys must give. A sink is in
+ * the first part alone. */
 TEST_EACH(merge_states, equals_the_whole, 6)
 {
     static const int cuts[][6] = {{0, 150, 300, 300, 300, 300}, {0, 0, 1, 200, 299, 300}, {0, 128, 256, 256, 290, 300}};

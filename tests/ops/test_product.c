@@ -1,4 +1,5 @@
-/* qk and sv against their references: every stored type and scaling, groups of heads, few and many rows, odd lengths. */
+/* qk and sv against their references: every stored type and scaling, groups of heads, few and many rows, odd
+ * lengths. */
 #include "indices.h"
 #include "problem.h"
 #include "tests/reference/formats.h"

@@ -32,8 +32,8 @@ struct gqa_expected reference_merge_states(const tdm_merge_states_desc *desc, co
                                            int32_t parts);
 struct gqa_expected reference_part(const tdm_merge_states_desc *desc, const void *part, const float *part_lse);
 
-/* Results of [batch, heads, rows, columns], dense: those of the run, keys being the columns of qk. What out holds before
- * is read when args->accumulate is set. */
+/* Results of [batch, heads, rows, columns], dense: those of the run, keys being the columns of qk. What out holds
+ * before is read when args->accumulate is set. */
 struct expected reference_qk(const tdm_product_desc *desc, const tdm_product_args *args);
 struct expected reference_sv(const tdm_product_desc *desc, const tdm_product_args *args);
 
