@@ -111,8 +111,18 @@ void label_attention(const struct job *job, char *shape, char *dtypes)
                      s->kv_heads, s->head_dim);
     if (s->v_head_dim != s->head_dim)
         n += snprintf(shape + n, LABEL_SIZE - (size_t)n, "/%" PRId64, s->v_head_dim);
-    snprintf(shape + n, LABEL_SIZE - (size_t)n, " q%" PRId64 " kv%" PRId64 "%s", s->q_len, s->kv_len,
-             s->ragged ? " ragged" : "");
+    n += snprintf(shape + n, LABEL_SIZE - (size_t)n, " q%" PRId64 " kv%" PRId64 "%s", s->q_len, s->kv_len,
+                  s->ragged ? " ragged" : "");
+    static const struct {
+        enum option_id id;
+        const char *text;
+    } features[] = {{OPTION_ROTARY, " rotary"},
+                    {OPTION_SOFTCAP, " softcap"},
+                    {OPTION_BIAS_PLANE, " bias"},
+                    {OPTION_ALIBI, " alibi"}};
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        if (job->value[features[i].id])
+            n += snprintf(shape + n, LABEL_SIZE - (size_t)n, "%s", features[i].text);
     n = snprintf(dtypes, LABEL_SIZE, "%s+%s", option_name(OPTION_DTYPE, job->value[OPTION_DTYPE]),
                  option_name(OPTION_CACHE_K, k));
     if (v && v != k)

@@ -78,7 +78,7 @@ static void print_kernels(const tdm_ctx *ctx, tdm_device device)
     for (int i = 0; kernel_at(ctx, device, i, &kernel); i++) {
         if (i == 0)
             printf("\n  op          row            used, or why not\n");
-        printf("  %-10s  %-13s  %s%s%s\n", kernel.is_leaf ? "(leaf)" : kernel.op, kernel.name,
+        printf("  %-12s  %-13s  %s%s%s\n", kernel.is_leaf ? "(leaf)" : kernel.op, kernel.name,
                kernel.usable ? "yes" : "no: ", kernel.usable ? "" : kernel.reason,
                kernel.approximate ? " (approximate)" : "");
     }

@@ -15,11 +15,11 @@ static const struct column {
     const char *format; /* of a number                        */
     enum needs needs;
 } columns[] = {
-    {"op", offsetof(struct result, op), POINTER, 10, NULL, ALWAYS},
+    {"op", offsetof(struct result, op), POINTER, 12, NULL, ALWAYS},
     {"shape", offsetof(struct result, shape), ARRAY, 31, NULL, ALWAYS},
-    {"dtypes", offsetof(struct result, dtypes), ARRAY, 24, NULL, ALWAYS},
+    {"dtypes", offsetof(struct result, dtypes), ARRAY, 36, NULL, ALWAYS},
     {"threads", offsetof(struct result, threads), NUMBER, 7, "%.0f", ALWAYS},
-    {"impl", offsetof(struct result, impl), POINTER, 10, NULL, ALWAYS},
+    {"impl", offsetof(struct result, impl), POINTER, 12, NULL, ALWAYS},
     {"leaf", offsetof(struct result, leaf), POINTER, 10, NULL, ALWAYS},
     {"repeats", offsetof(struct result, repeats), NUMBER, 7, "%.0f", ALWAYS},
     {"median_us", offsetof(struct result, median_us), NUMBER, 11, "%.2f", ALWAYS},

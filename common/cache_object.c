@@ -51,6 +51,8 @@ static tdm_status read_descs(struct wanted *w, const tdm_cache_desc *desc)
         w->attention.cache = w->append.cache;
     else if (memcmp(&w->attention.cache, &w->append.cache, sizeof none) != 0)
         return fail(TDM_BAD_ARG, "attention.cache: got another than append.cache, want the same, or all of it 0");
+    if (w->append.cache.ring && w->attention.window_left < 0)
+        return fail(TDM_BAD_ARG, "attention.window_left: got %d, want a window with a ring", w->attention.window_left);
     return TDM_OK;
 }
 

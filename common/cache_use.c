@@ -11,15 +11,34 @@ static tdm_status no_cache(void)
     return fail(TDM_BAD_ARG, "cache: got NULL, want a cache");
 }
 
+/* Room for the tokens, and in a ring for all that the first of them sees. What is no length is left to the op. */
+static tdm_status check_room(const tdm_cache *c, const int32_t *new_len)
+{
+    int64_t capacity = c->desc.k.dim[2];
+    for (int64_t b = 0; b < c->desc.k.dim[0] && new_len; b++) {
+        int64_t room = capacity - c->length[b], grown = c->length[b] + (int64_t)new_len[b];
+        if (c->desc.ring)
+            room = capacity - c->desc.ring_sinks - c->window_left;
+        if (grown > capacity && new_len[b] > room)
+            return fail(TDM_BAD_ARG, "new_len[%lld]: got %d, want at most %lld (%d tokens are in the %s of %lld rows)",
+                        (long long)b, new_len[b], (long long)(room > 0 ? room : 0), c->length[b],
+                        c->desc.ring ? "ring" : "cache", (long long)capacity);
+    }
+    return TDM_OK;
+}
+
 tdm_status tdm_cache_append(tdm_cache *c, void *stream, const void *k, const void *v, const int32_t *new_len)
 {
     if (!c)
         return no_cache();
+    tdm_status status = check_room(c, new_len);
+    if (status)
+        return status;
     tdm_kv_append_args args = c->append;
     args.k = k;
     args.v = v;
     args.new_len = new_len;
-    tdm_status status = tdm_kv_append_run(c->part[CACHE_APPEND].op, c->part[CACHE_APPEND].workspace, stream, &args);
+    status = tdm_kv_append_run(c->part[CACHE_APPEND].op, c->part[CACHE_APPEND].workspace, stream, &args);
     for (int64_t b = 0; b < c->desc.k.dim[0] && !status; b++) {
         c->length[b] += new_len[b];
         c->newest[b] = c->length[b] > c->newest[b] ? c->length[b] : c->newest[b];

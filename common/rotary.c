@@ -65,5 +65,8 @@ tdm_status rotary_check(const tdm_rotary *rotary, const void *cos, const void *s
 
 tdm_status position_check(const tdm_rotary *rotary, const int32_t *positions, int64_t index, int64_t otherwise)
 {
-    return check_length("positions", index, positions ? positions[index] : otherwise, 0, rotary->positions - 1);
+    if (!positions && (otherwise < 0 || otherwise >= rotary->positions))
+        return fail(TDM_BAD_ARG, "positions[%lld]: got NULL, and the token's own position is %lld, want 0 to %d",
+                    (long long)index, (long long)otherwise, rotary->positions - 1);
+    return positions ? check_length("positions", index, positions[index], 0, rotary->positions - 1) : TDM_OK;
 }

@@ -8,7 +8,7 @@
  *   - Shapes are written [outermost, ..., innermost]. A stride is in bytes; 0 stands for dense. The
  *     innermost dimension is always contiguous.
  *   - Data pointers must be readable by the op's device and aligned to their element. No input is read
- *     past its last element. Outputs may alias no input.
+ *     past its last element. Outputs may alias no input (which is not checked).
  *   - create() validates, picks the kernels and allocates; run() checks lengths and pointers, computes,
  *     and neither allocates nor reads the environment. On the CPU run() blocks until it is done.
  *   - A context and an op may be used by several threads at once. A workspace serves one run at a time.
@@ -58,7 +58,8 @@ TDM_API const char *tdm_status_name(tdm_status status);
  * next failing call; never NULL, "" before the first failure. */
 TDM_API const char *tdm_last_error(void);
 
-/* Zero-initialise a struct and set its struct_size. */
+/* Zero-initialise a struct and set its struct_size. A tdm_gqa_desc wants tdm_gqa_desc_init instead: windows of 0 let
+ * each token see itself alone. */
 #ifdef __cplusplus
 #define TDM_INIT(type) (tdm_init_<type>())
 #else
@@ -207,7 +208,7 @@ typedef enum tdm_dtype {
  * reads as rank 4 with leading dimensions of 1: [batch, heads, rows, channels]. A scale of 0 stores 0
  * and reads 0. Dynamic scales are absmax / 127 (i8), absmax / 448 (f8e4m3) or extreme / -8 (i4: the first value
  * of the largest magnitude, so the scale may be negative) of what they cover, and 0 where the reciprocal of that
- * would overflow (magnitudes below about 4e-37). */
+ * would overflow (magnitudes below about 4e-37 for i8, 2e-38 for i4, 1e-36 for f8e4m3). */
 typedef enum tdm_scaling {
     TDM_UNSCALED = 0,
     TDM_PER_TENSOR,  /* [1]                                                  static: given      */
@@ -246,7 +247,9 @@ typedef struct tdm_tensor {
  * where p < ring_sinks, else in row ring_sinks + (p - ring_sinks) % (capacity - ring_sinks). Appending evicts
  * what lay there. Lengths and positions stay absolute and may exceed the capacity. gqa then needs a window:
  * window_left + q_len <= capacity - ring_sinks as soon as kv_len exceeds the capacity. Taking back the newest n
- * positions is exact while n <= capacity - ring_sinks - window_left - (the next q_len). */
+ * positions is exact while n <= capacity - ring_sinks - window_left - (the next q_len). After that kv_len may lie below
+ * the capacity although rows were evicted: keep the rule yourself then, or let tdm_cache_truncate do so. Rotary
+ * positions stay below rotary.positions; `positions` of the host's own let a ring run on for ever. */
 typedef struct tdm_kv_cache {
     tdm_tensor k; /* [batch, kv_heads, capacity, head_dim]    f32, f16, bf16 (UNSCALED), f8e4m3 (UNSCALED too),  */
     tdm_tensor v; /* [batch, kv_heads, capacity, v_head_dim]  i8 or i4 (PER_TENSOR, PER_CHANNEL, PER_TOKEN,
@@ -331,6 +334,8 @@ TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm
  * To truncate a sequence, append at a smaller pos and give gqa the smaller length; what lies behind is not read.
  * With `past` the sequence's first pos[b] rows are copied from another cache first, byte for byte, so that a host
  * whose past and present are two buffers pays one copy; without it the rows are expected in place.
+ * Sequence b starts at b * stride[0], however few its tokens are: decode buffers of one token want an op of their own,
+ * or the stride of the larger ones. past may not be the cache itself.
  * A packed projection [batch, tokens, (q_heads + 2 kv_heads) * head_dim] is three strided tensors: k starts
  * q_heads * head_dim elements in, v another kv_heads * head_dim, and all share the strides. */
 typedef struct tdm_kv_append_desc {
@@ -351,7 +356,8 @@ typedef struct tdm_kv_append_args {
     const int32_t *pos;       /* [batch] the position of the first: 0.., pos + new_len <= capacity but in a ring */
     const void *k_norm;       /* [head_dim] the norm's weight; NULL exactly without it                      */
     const void *cos, *sin;    /* the rotary tables; NULL exactly without it                                 */
-    const int32_t *positions; /* [batch, max_new] rotary positions, 0..rotary.positions - 1; NULL: pos + i  */
+    const int32_t *positions; /* [batch, max_new] rotary positions, 0..rotary.positions - 1; NULL: pos + i.
+                               * Draft tokens of a tree want their depths, as gqa has them                  */
     tdm_kv_data past;         /* read only; its static scales and k_offset are not looked at; zero without */
 } tdm_kv_append_args;
 
@@ -365,7 +371,7 @@ TDM_API tdm_status tdm_kv_append_run(const tdm_op *op, tdm_workspace *workspace,
 typedef enum tdm_capture {
     TDM_CAPTURE_NONE = 0,
     TDM_CAPTURE_SCORES,       /* what enters the softmax; -infinity where a key is not visible */
-    TDM_CAPTURE_PROBABILITIES /* what leaves it; 0 where a key is not visible                  */
+    TDM_CAPTURE_PROBABILITIES /* what leaves it; 0 where a key is not visible; with a sink they sum to less than 1 */
 } tdm_capture;
 
 /* Grouped-query attention over a cache; query head h reads kv head h / (q_heads / kv_heads).
@@ -381,19 +387,21 @@ typedef enum tdm_capture {
  *     unlimited and causal is window_right = 0; or j < sink_tokens and j <= position + window_right;
  *   - mask[b, h, i, j] is true, and bias[b, h, i, j] is not -infinity.
  * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set, where bit i
- * must be: a query sees itself. A new token's position, as a query and as a key for the slope, is then kv_len -
+ * must be (a query sees itself), and mask and bias allow it. A new token's position, as a query and as a key for the slope, is then kv_len -
  * q_len - 1 + the number of bits set in its own row; windows hold for the older keys.
  *
  * A row that sees no key gives 0 and lse = -infinity (with a sink: the sink). Rows from q_len[b] on are not
  * written. A NaN that a row does not see never reaches that row. Softmax follows the online method of Milakov and
  * Gimelshein, 2018. Error bound: docs/numerics.md. New tokens are seen only through the cache: append first. A
- * call without an append shares another layer's keys. */
+ * call without an append shares another layer's keys. To keep an accepted path of a tree whose rows are not
+ * neighbours, append its tokens again. Sequence b starts at b * stride[0], however few its queries are.
+ * batch, heads, max_q and capacity are at least 1 and at most 2^31 - 1. */
 typedef struct tdm_gqa_desc {
     size_t struct_size;
     tdm_tensor q;   /* [batch, q_heads, max_q, head_dim]    f32, f16 or bf16; q_heads % kv_heads == 0 */
     tdm_tensor out; /* [batch, q_heads, max_q, v_head_dim]  of q's dtype                              */
     tdm_kv_cache cache;
-    float scale;          /* 0: 1 / sqrt(head_dim); finite                       */
+    float scale;          /* 0: 1 / sqrt(head_dim); finite, negative too         */
     int32_t window_left;  /* keys before a query's own position it sees; -1: all */
     int32_t window_right; /* keys after it; 0: causal; -1: all                   */
     int32_t sink_tokens;  /* first positions that stay visible outside the window; in a ring <= ring_sinks */
@@ -426,7 +434,7 @@ typedef struct tdm_gqa_args {
     const void *cos, *sin;    /* the rotary tables; NULL exactly without it                            */
     const int32_t *positions; /* [batch, max_q] rotary positions; NULL: each query's own (negative: BAD_ARG) */
     const void *bias, *mask;
-    const float *head_sink; /* [q_heads] logits            */
+    const float *head_sink; /* [q_heads] logits; -infinity: none */
     const float *alibi;     /* [q_heads] slopes            */
     const uint64_t *tree;   /* [batch, max_q], host memory */
     void *scores;
@@ -442,7 +450,8 @@ TDM_API tdm_status tdm_gqa_run(const tdm_op *op, tdm_workspace *workspace, void 
  *   lse = ln(sum over parts of exp(part_lse)),   out = sum over parts of exp(part_lse - lse) * part
  *
  * A part that saw no key (lse -infinity) does not count, whatever it holds; with none left out is 0 and lse
- * -infinity. A sink is part of the lse that gqa gives: let exactly one of the parts have it. out and lse may be
+ * -infinity; one of +infinity or NaN makes the row NaN. To attend to a range of keys mask the others, or, in a cache
+ * without dynamic scales, move the pointers and give `positions`. A sink is part of the lse that gqa gives: let exactly one of the parts have it. out and lse may be
  * those of a part. Parts merge in order. Method: FlashDecoding, Dao et al., 2023. */
 typedef struct tdm_merge_states_desc {
     size_t struct_size;
@@ -474,7 +483,8 @@ TDM_API tdm_status tdm_merge_states_run(const tdm_op *op, tdm_workspace *workspa
  * Rows below sinks stay. Values move byte for byte, keys too without rotary; with it they are widened to f32, taken
  * out of their rotation and offset, turned by row `drop` of the tables (which must hold plain cosines and sines),
  * and stored by kv_append's rules, so that a quantized key is rounded once more and gets a new dynamic scale. In
- * place; rows from len - drop on are left as they are. Not for rings, which need none. */
+ * place; rows from len - drop on are left as they are. Keys must have been appended at positions that rise by one from
+ * row to row. Not for rings, which need no shift. */
 typedef struct tdm_kv_shift_desc {
     size_t struct_size;
     tdm_kv_cache cache;
@@ -603,7 +613,7 @@ typedef struct tdm_cache_desc {
     const float *head_sink, *alibi;
 } tdm_cache_desc;
 
-/* Create an empty cache. Descs, scales and offset are copied; k_norm and what stands behind it is read by later calls
+/* Create an empty cache. BAD_ARG for a ring whose attention has no window. Descs, scales and offset are copied; k_norm and what stands behind it is read by later calls
  * and must outlive the cache. Fails as tdm_kv_append_create and tdm_gqa_create do, and with NO_MEMORY. */
 TDM_API tdm_status tdm_cache_create(tdm_ctx *ctx, tdm_device device, const tdm_cache_desc *desc, tdm_cache **cache);
 
@@ -612,8 +622,9 @@ TDM_API void tdm_cache_destroy(tdm_cache *cache);
 
 /* Append new_len[b] tokens to each sequence.
  *
- * k, v       as the append desc describes them
- * new_len    [batch] 0..max_new, as far as there is room
+ * k, v       as the append desc describes them: of max_new tokens, however few are new
+ * new_len    [batch] 0..max_new, as far as there is room; in a ring that is or becomes full at most capacity - ring_sinks -
+ *            window_left, so that each new token can be looked at
  * BAD_ARG as tdm_kv_append_run; the lengths grow exactly when it returns OK */
 TDM_API tdm_status tdm_cache_append(tdm_cache *cache, void *stream, const void *k, const void *v,
                                     const int32_t *new_len);
@@ -627,7 +638,7 @@ TDM_API tdm_status tdm_cache_attend(tdm_cache *cache, void *stream, const void *
                                     float *lse);
 
 /* Take back the newest tokens of a sequence, so that `length` are left. BAD_ARG in a ring that has evicted tokens
- * which queries would then see (see tdm_kv_cache); a length of at most ring_sinks is always taken. */
+ * which max_q queries would then see (see tdm_kv_cache); a length of at most ring_sinks is always taken. */
 TDM_API tdm_status tdm_cache_truncate(tdm_cache *cache, int32_t sequence, int32_t length);
 
 /* Read the keys and values back as they were appended, up to rounding: out of their rotation and with their offset,

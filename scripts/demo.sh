@@ -15,8 +15,11 @@ say "Prompt: $prompt"
 build/release/examples/tandem-run "$model" --prompt "$prompt"
 
 say "The same with a cache of INT4 in groups of 32, rotated, keys less their mean on another text"
-build/release/examples/tandem-run "$model" --calibrate LICENSE --tokens 512
-build/release/examples/tandem-run "$model" --prompt "$prompt" --cache int4-group32+rotate+offset
+calibration=build/model/demo.calibration
+[ -f "$calibration" ] ||
+    build/release/examples/tandem-run "$model" --calibrate LICENSE --tokens 512 --calibration "$calibration"
+build/release/examples/tandem-run "$model" --calibration "$calibration" --prompt "$prompt" \
+    --cache int4-group32+rotate+offset
 
-say "Done: built build/release (libtandem, tandem, tandem-run) and ran SmolLM2-135M-Instruct with FP8 weights."
+say "Done: built build/release (libtandem, bench/tandem, examples/tandem-run) and ran SmolLM2-135M-Instruct with FP8 weights."
 echo "The model is $model. Try: build/release/examples/tandem-run --help"

@@ -8,7 +8,7 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
-enum scheme { PLAIN = 0, DYNAMIC = 2, STATIC = 3, RICH = 4 }; /* rows of cache_schemes */
+enum scheme { PLAIN = 0, DYNAMIC = 2, STATIC = 3, RICH = 4, RING = 5 }; /* rows of cache_schemes */
 
 static tdm_tensor some_plane(tdm_dtype dtype)
 {
@@ -163,9 +163,27 @@ Test(cache_input, full)
     cr_assert(!cache_world_open(&w, &cache_schemes[DYNAMIC], NULL), "%s", tdm_last_error());
     for (int i = 0; i < ROWS_KEPT / MOST_NEW; i++)
         cr_assert(!cache_world_append(&w, 0, MOST_NEW, i), "%s", tdm_last_error());
-    expect("full", cache_world_append(&w, 1, 1, 0), TDM_BAD_ARG, "pos[1]");
+    expect("full", cache_world_append(&w, 1, 1, 0), TDM_BAD_ARG, "new_len[1]");
     cr_expect_eq(tdm_cache_lengths(w.cache)[0], 0);
     cr_expect_eq(tdm_cache_lengths(w.cache)[1], ROWS_KEPT);
     cr_expect(!cache_world_append(&w, 1, 0, 0), "%s", tdm_last_error());
+    cache_world_close(&w);
+}
+
+/* A full ring takes no more tokens than their queries can look at: the others would evict what the first must see. */
+Test(cache_input, ring_takes_what_its_queries_see)
+{
+    enum { ROOM = MOST_NEW - 2 };
+    struct cache_world w;
+    cr_assert(!cache_world_open(&w, &cache_schemes[RING], NULL), "%s", tdm_last_error());
+    tdm_cache_destroy(w.cache);
+    w.attention.window_left = RING_ROWS - RING_SINKS - ROOM;
+    cr_assert(!tdm_cache_create(w.ctx, w.device, &w.desc, &w.cache), "%s", tdm_last_error());
+    for (int i = 0; i < RING_ROWS / MOST_NEW; i++)
+        cr_assert(!cache_world_append(&w, MOST_NEW, 0, i), "%s", tdm_last_error());
+    expect("full ring", cache_world_append(&w, ROOM + 1, 0, 0), TDM_BAD_ARG, "new_len[0]");
+    cr_expect_eq(tdm_cache_lengths(w.cache)[0], RING_ROWS);
+    cr_expect(!cache_world_append(&w, ROOM, 0, 0), "%s", tdm_last_error());
+    cr_expect(!cache_world_attend(&w, ROOM), "%s", tdm_last_error());
     cache_world_close(&w);
 }
