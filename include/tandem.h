@@ -247,9 +247,9 @@ typedef struct tdm_tensor {
  * where p < ring_sinks, else in row ring_sinks + (p - ring_sinks) % (capacity - ring_sinks). Appending evicts
  * what lay there. Lengths and positions stay absolute and may exceed the capacity. gqa then needs a window:
  * window_left + q_len <= capacity - ring_sinks as soon as kv_len exceeds the capacity. Taking back the newest n
- * positions is exact while n <= capacity - ring_sinks - window_left - (the next q_len). After that kv_len may lie below
- * the capacity although rows were evicted: keep the rule yourself then, or let tdm_cache_truncate do so. Rotary
- * positions stay below rotary.positions; `positions` of the host's own let a ring run on for ever. */
+ * positions is exact while n <= capacity - ring_sinks - window_left - (the next q_len). After that kv_len may lie
+ * below the capacity although rows were evicted: keep the rule yourself then, or let tdm_cache_truncate do so.
+ * Rotary positions stay below rotary.positions; `positions` of the host's own let a ring run on for ever. */
 typedef struct tdm_kv_cache {
     tdm_tensor k; /* [batch, kv_heads, capacity, head_dim]    f32, f16, bf16 (UNSCALED), f8e4m3 (UNSCALED too),  */
     tdm_tensor v; /* [batch, kv_heads, capacity, v_head_dim]  i8 or i4 (PER_TENSOR, PER_CHANNEL, PER_TOKEN,
@@ -334,8 +334,8 @@ TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm
  * To truncate a sequence, append at a smaller pos and give gqa the smaller length; what lies behind is not read.
  * With `past` the sequence's first pos[b] rows are copied from another cache first, byte for byte, so that a host
  * whose past and present are two buffers pays one copy; without it the rows are expected in place.
- * Sequence b starts at b * stride[0], however few its tokens are: decode buffers of one token want an op of their own,
- * or the stride of the larger ones. past may not be the cache itself.
+ * Sequence b starts at b * stride[0], however few its tokens are: decode buffers of one token want an op of their
+ * own, or the stride of the larger ones. past may not be the cache itself.
  * A packed projection [batch, tokens, (q_heads + 2 kv_heads) * head_dim] is three strided tensors: k starts
  * q_heads * head_dim elements in, v another kv_heads * head_dim, and all share the strides. */
 typedef struct tdm_kv_append_desc {
@@ -387,8 +387,8 @@ typedef enum tdm_capture {
  *     unlimited and causal is window_right = 0; or j < sink_tokens and j <= position + window_right;
  *   - mask[b, h, i, j] is true, and bias[b, h, i, j] is not -infinity.
  * With a tree, new token t (key kv_len - q_len + t) is visible exactly when bit t of tree[b, i] is set, where bit i
- * must be (a query sees itself), and mask and bias allow it. A new token's position, as a query and as a key for the slope, is then kv_len -
- * q_len - 1 + the number of bits set in its own row; windows hold for the older keys.
+ * must be (a query sees itself), and mask and bias allow it. A new token's position, as a query and as a key for
+ * the slope, is then kv_len - q_len - 1 + the number of bits set in its own row; windows hold for the older keys.
  *
  * A row that sees no key gives 0 and lse = -infinity (with a sink: the sink). Rows from q_len[b] on are not
  * written. A NaN that a row does not see never reaches that row. Softmax follows the online method of Milakov and
@@ -613,8 +613,9 @@ typedef struct tdm_cache_desc {
     const float *head_sink, *alibi;
 } tdm_cache_desc;
 
-/* Create an empty cache. BAD_ARG for a ring whose attention has no window. Descs, scales and offset are copied; k_norm and what stands behind it is read by later calls
- * and must outlive the cache. Fails as tdm_kv_append_create and tdm_gqa_create do, and with NO_MEMORY. */
+/* Create an empty cache. Descs, scales and offset are copied; k_norm and what stands behind it is read by later calls
+ * and must outlive the cache. Fails as tdm_kv_append_create and tdm_gqa_create do, with NO_MEMORY, and with BAD_ARG
+ * for a ring whose attention has no window. */
 TDM_API tdm_status tdm_cache_create(tdm_ctx *ctx, tdm_device device, const tdm_cache_desc *desc, tdm_cache **cache);
 
 /* NULL is fine. Destroy a cache before its context. */
@@ -623,8 +624,8 @@ TDM_API void tdm_cache_destroy(tdm_cache *cache);
 /* Append new_len[b] tokens to each sequence.
  *
  * k, v       as the append desc describes them: of max_new tokens, however few are new
- * new_len    [batch] 0..max_new, as far as there is room; in a ring that is or becomes full at most capacity - ring_sinks -
- *            window_left, so that each new token can be looked at
+ * new_len    [batch] 0..max_new, as far as there is room; in a ring that is or becomes full at most capacity -
+ *            ring_sinks - window_left, so that each new token can be looked at
  * BAD_ARG as tdm_kv_append_run; the lengths grow exactly when it returns OK */
 TDM_API tdm_status tdm_cache_append(tdm_cache *cache, void *stream, const void *k, const void *v,
                                     const int32_t *new_len);
