@@ -450,9 +450,10 @@ TDM_API tdm_status tdm_gqa_run(const tdm_op *op, tdm_workspace *workspace, void 
  *   lse = ln(sum over parts of exp(part_lse)),   out = sum over parts of exp(part_lse - lse) * part
  *
  * A part that saw no key (lse -infinity) does not count, whatever it holds; with none left out is 0 and lse
- * -infinity; one of +infinity or NaN makes the row NaN. To attend to a range of keys mask the others, or, in a cache
- * without dynamic scales, move the pointers and give `positions`. A sink is part of the lse that gqa gives: let exactly one of the parts have it. out and lse may be
- * those of a part. Parts merge in order. Method: FlashDecoding, Dao et al., 2023. */
+ * -infinity; one of +infinity or NaN makes the row NaN. To attend to a range of keys mask the others, or, in a
+ * cache without dynamic scales, move the pointers and give `positions`. A sink is part of the lse that gqa gives:
+ * let exactly one of the parts have it. out and lse may be those of a part, if out has the part's dtype and strides.
+ * Parts merge in order. Method: FlashDecoding, Dao et al., 2023. */
 typedef struct tdm_merge_states_desc {
     size_t struct_size;
     tdm_tensor part;   /* [batch, heads, tokens, channels] f32, f16 or bf16: every part */

@@ -39,8 +39,8 @@ void ops_destroy(ops *o);
 bool ops_multiply(const ops *o, const matrix *m, const float *in, int64_t rows, float *out, error *err);
 
 /* Append rows of keys and values at position pos of one layer's cache, then attend with the queries, which sit at
- * the same positions; the rotary embedding of both is the ops' own part. q and out are [rows, heads * head_dim], k and v
- * [rows, kv_heads * head_dim]. */
+ * the same positions; the rotary embedding of both is the ops' own part. q and out are [rows, heads * head_dim], k and
+ * v [rows, kv_heads * head_dim]. */
 bool ops_attend(const ops *o, const kv_cache *cache, int64_t layer, const float *q, const float *k, const float *v,
                 int64_t rows, int64_t pos, float *out, error *err);
 
