@@ -38,7 +38,8 @@ static void reserve(struct job *job)
     reserve_lengths(job, Q_LEN);
     reserve_lengths(job, KV_LEN);
     rotary_reserve(job, &job->desc.gqa.rotary);
-    reserve_tensor(job, BIAS, &job->desc.gqa.bias);
+    if (job->desc.gqa.bias.rank)
+        reserve_tensor(job, BIAS, &job->desc.gqa.bias);
     data_reserve(&job->data, SLOPES, (size_t)job->gqa.q_heads * sizeof(float));
 }
 
