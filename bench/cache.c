@@ -1,5 +1,6 @@
 #include "cache.h"
 
+#include "error.h"
 #include "tests/reference/tensor.h"
 
 #include <inttypes.h>
@@ -57,6 +58,16 @@ tdm_kv_data cache_data(const struct job *job, const tdm_kv_cache *cache, int cop
                          .k_scale = scale_at(job, &cache->k, CACHE_K_SCALE, copy),
                          .v_scale = scale_at(job, &cache->v, CACHE_V_SCALE, copy),
                          .k_offset = cache->has_k_offset ? data_at(&job->data, CACHE_K_OFFSET, copy) : NULL};
+}
+
+const char *cache_compare(const struct job *job, const tdm_kv_cache *cache, const tdm_kv_data *want, double *error)
+{
+    tdm_kv_data got = cache_data(job, cache, 0);
+    double v_error;
+    const char *k_wrong = check_stored(&cache->k, got.k, got.k_scale, want->k, want->k_scale, error);
+    const char *v_wrong = check_stored(&cache->v, got.v, got.v_scale, want->v, want->v_scale, &v_error);
+    *error = fmax(*error, v_error);
+    return k_wrong ? k_wrong : v_wrong;
 }
 
 void cache_fill(struct job *job, const tdm_kv_cache *cache, struct random *random)

@@ -21,6 +21,9 @@ void rotary_fill(struct job *job, const tdm_rotary *rotary);
 /* NULL without rotary. */
 const void *rotary_at(const struct job *job, int buffer, int copy);
 
+/* Compare the first copy's stored bytes and scales with `want`, as check_stored does. */
+const char *cache_compare(const struct job *job, const tdm_kv_cache *cache, const tdm_kv_data *want, double *error);
+
 /* Fill the scales and the offset of a cache. */
 void cache_fill(struct job *job, const tdm_kv_cache *cache, struct random *random);
 

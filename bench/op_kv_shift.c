@@ -1,10 +1,7 @@
 /* kv_shift: one token dropped behind the first four, all others moved and, with --rotary, turned. */
 #include "cache.h"
-#include "error.h"
 #include "tests/reference/reference.h"
 #include "tests/reference/tensor.h"
-
-#include <math.h>
 
 enum { LEN = CACHE_BUFFERS, DROP, SINKS = 4 };
 
@@ -68,12 +65,7 @@ static const char *check(const struct job *job, int spare, double *error)
     const tdm_kv_cache *cache = &job->desc.kv_shift.cache;
     tdm_kv_shift_args want_args = args_of(job, spare);
     reference_kv_shift(&job->desc.kv_shift, &want_args);
-    tdm_kv_data got = cache_data(job, cache, 0), want = want_args.cache;
-    double v_error;
-    const char *k_wrong = check_stored(&cache->k, got.k, got.k_scale, want.k, want.k_scale, error);
-    const char *v_wrong = check_stored(&cache->v, got.v, got.v_scale, want.v, want.v_scale, &v_error);
-    *error = fmax(*error, v_error);
-    return k_wrong ? k_wrong : v_wrong;
+    return cache_compare(job, cache, &want_args.cache, error);
 }
 
 const struct bench_op bench_kv_shift = {"kv_shift", OP_BIT_KV_SHIFT, describe,       create, reserve, fill,

@@ -78,12 +78,11 @@ tdm_status tdm_cache_truncate(tdm_cache *c, int32_t sequence, int32_t length)
     bool whole = !has_evicted(c, sequence) || length <= c->desc.ring_sinks; /* each token that is left is still there */
     int64_t taken = (int64_t)c->newest[sequence] - length;
     int64_t most = c->desc.k.dim[2] - c->desc.ring_sinks - c->window_left - (int64_t)c->max_q;
-    if (!whole && (c->window_left < 0 || taken > most))
+    if (!whole && taken > most)
         return fail(TDM_BAD_ARG,
                     "length: got %d, want at most %lld tokens less than the %d that the ring has seen, or at most "
                     "its %d sinks",
-                    length, (long long)(c->window_left < 0 || most < 0 ? 0 : most), c->newest[sequence],
-                    c->desc.ring_sinks);
+                    length, (long long)(most < 0 ? 0 : most), c->newest[sequence], c->desc.ring_sinks);
     c->length[sequence] = length;
     if (whole)
         c->newest[sequence] = length;

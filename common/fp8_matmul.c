@@ -15,21 +15,11 @@ tdm_status fp8_matmul_settle(union op_desc *desc)
         return status;
     if (d->a.dtype != d->out.dtype)
         return fail(TDM_BAD_ARG, "out.dtype: got %s, want %s as a", dtype_name(d->out.dtype), dtype_name(d->a.dtype));
-    if (d->has_bias != 0 && d->has_bias != 1)
-        return fail(TDM_BAD_ARG, "has_bias: got %d, want 0 or 1", d->has_bias);
-    if (d->has_a_scale != 0 && d->has_a_scale != 1)
-        return fail(TDM_BAD_ARG, "has_a_scale: got %d, want 0 or 1", d->has_a_scale);
+    if ((status = flag_check("has_bias", d->has_bias)) || (status = flag_check("has_a_scale", d->has_a_scale)))
+        return status;
     if (!d->b.scale_dtype)
         d->b.scale_dtype = TDM_F32;
     return TDM_OK;
-}
-
-/* A pointer that is there exactly when the desc says so. */
-static tdm_status check_optional(const char *field, const void *data, int wanted, tdm_dtype dtype)
-{
-    if (wanted)
-        return check_data(field, data, dtype);
-    return data ? fail(TDM_BAD_ARG, "%s: got a pointer, want NULL as the desc has none", field) : TDM_OK;
 }
 
 tdm_status fp8_matmul_check(const union op_desc *desc, const union op_args *args)
@@ -41,8 +31,8 @@ tdm_status fp8_matmul_check(const union op_desc *desc, const union op_args *args
     if (a->m == 0 || d->b.dim[0] == 0)
         return TDM_OK; /* nothing is touched */
     bool has_depth = d->b.dim[1] > 0;
-    tdm_status status = check_optional("bias", a->bias, d->has_bias, d->a.dtype);
-    if (status || (status = check_optional("a_scale", a->a_scale, d->has_a_scale, TDM_F32)) ||
+    tdm_status status = optional_check("bias", a->bias, d->has_bias, d->a.dtype);
+    if (status || (status = optional_check("a_scale", a->a_scale, d->has_a_scale, TDM_F32)) ||
         (status = check_data("out", a->out, d->out.dtype)))
         return status;
     if (!has_depth)

@@ -157,6 +157,13 @@ const struct leaf_table *cpu_leaf_for(const struct tdm_op *op, const tdm_lengths
     return &state->leaves[choose_leaf(op, lengths, NULL, 0)].table;
 }
 
+void *cpu_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t row)
+{
+    return at(data, (tensor->dim[0] > 1 ? batch : 0) * tensor->stride[0] +
+                        (tensor->dim[1] > 1 ? head : 0) * tensor->stride[1] +
+                        (tensor->dim[2] > 1 ? row : 0) * tensor->stride[2]);
+}
+
 enum leaf_type cpu_leaf_type(tdm_dtype dtype)
 {
     static const enum leaf_type types[] = {

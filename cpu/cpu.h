@@ -23,6 +23,9 @@ struct cpu_state {
 /* The leaf table a run of these lengths uses. */
 const struct leaf_table *cpu_leaf_for(const struct tdm_op *op, const tdm_lengths *lengths);
 
+/* Row [batch, head, row] of a settled rank-4 tensor; dimensions of 1 are broadcast. */
+void *cpu_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t row);
+
 /* How leaves name a stored type. */
 enum leaf_type cpu_leaf_type(tdm_dtype dtype);
 

@@ -18,21 +18,20 @@ struct gqa gqa_open(const struct tdm_op *op, const struct run *run)
                         .scratch = run->scratch};
 }
 
-void *gqa_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t token)
-{
-    return at(data, (tensor->dim[0] > 1 ? batch : 0) * tensor->stride[0] +
-                        (tensor->dim[1] > 1 ? head : 0) * tensor->stride[1] +
-                        (tensor->dim[2] > 1 ? token : 0) * tensor->stride[2]);
-}
-
 /* ---- queries ---------------------------------------------------------------------- */
+
+int64_t query_position(const struct gqa *g, int64_t batch, int64_t token)
+{
+    int64_t start = g->args->kv_len[batch] - g->args->q_len[batch];
+    if (!g->desc->has_tree)
+        return start + token;
+    return start - 1 + __builtin_popcountll(g->args->tree[batch * g->desc->q.dim[2] + token]);
+}
 
 static int64_t rotary_position(const struct gqa *g, int64_t batch, int64_t token)
 {
-    int64_t index = batch * g->desc->q.dim[2] + token, start = g->args->kv_len[batch] - g->args->q_len[batch];
-    if (g->args->positions)
-        return g->args->positions[index];
-    return g->desc->has_tree ? start - 1 + __builtin_popcountll(g->args->tree[index]) : start + token;
+    const int32_t *positions = g->args->positions;
+    return positions ? positions[batch * g->desc->q.dim[2] + token] : query_position(g, batch, token);
 }
 
 /* One query as the cache's keys are: returns scale * q . k_offset. */
@@ -66,7 +65,7 @@ void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t 
         by_channel = k_scale + head * g->k_dim;
     for (int r = 0; r < rows; r++, q += q_stride) {
         int64_t token = row_token(g, first + r);
-        struct leaf_rows source = {gqa_row(&g->desc->q, g->args->q, batch, row_head(g, head, first + r), token), 0};
+        struct leaf_rows source = {cpu_row(&g->desc->q, g->args->q, batch, row_head(g, head, first + r), token), 0};
         g->leaf->widen[cpu_leaf_type(g->desc->q.dtype)](source, q, q_stride, 1, (int)g->k_dim);
         shift[r] = prepare_query(g, batch, head, token, q);
         g->leaf->scale(q, by_channel, factor, g->k_dim);
@@ -120,7 +119,7 @@ void gqa_store_output(const struct gqa *g, int64_t batch, int64_t head, int64_t 
             finish_row(g, row, sum, by_channel, static_scale * unit[r] * shrink);
         if (g->desc->cache.rotate_v)
             row_rotate(g->leaf, row, (int)g->v_dim);
-        cpu_narrow(g->leaf, row, out->dtype, gqa_row(out, g->args->out, batch, q_head, token), g->v_dim);
+        cpu_narrow(g->leaf, row, out->dtype, cpu_row(out, g->args->out, batch, q_head, token), g->v_dim);
         float lse = sum == 0 ? -INFINITY : top + logf(sum);
         if (g->args->lse)
             g->args->lse[(batch * out->dim[1] + q_head) * out->dim[2] + token] = lse;

@@ -29,8 +29,8 @@ static inline int64_t row_head(const struct gqa *g, int64_t head, int64_t row)
     return head * g->group + row % g->group;
 }
 
-/* Row [batch, head, token] of a settled tensor; dimensions of 1 are broadcast. */
-void *gqa_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t token);
+/* The position of query `token`; with a tree its depth counts. */
+int64_t query_position(const struct gqa *g, int64_t batch, int64_t token);
 
 /* Rows [first, first + rows) of kv head `head` as f32: normed, turned, rotated, times scale and the static K scales.
  * shift[r] receives scale * q . k_offset, 0 without an offset. */

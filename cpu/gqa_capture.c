@@ -12,7 +12,7 @@ static void hide_all(const struct tile *t, float hidden)
     for (int j = 0; j < KEY_BLOCK; j++)
         row[j] = hidden;
     for (int r = 0; r < t->rows; r++) {
-        char *out = gqa_row(scores, t->g->args->scores, t->batch, row_head(t->g, t->head, t->first + r),
+        char *out = cpu_row(scores, t->g->args->scores, t->batch, row_head(t->g, t->head, t->first + r),
                             row_token(t->g, t->first + r));
         for (int64_t j = 0; j < scores->dim[3]; j += KEY_BLOCK)
             cpu_narrow(t->g->leaf, row, scores->dtype, out + channel_bytes(scores->dtype, j),
@@ -36,7 +36,7 @@ static void capture_row(struct tile *t, int r, struct keys keys)
         g->leaf->scale(s, NULL, t->l[r] == 0 ? 0 : 1 / t->l[r], n);
     }
     char *out =
-        gqa_row(scores, g->args->scores, t->batch, row_head(g, t->head, t->first + r), row_token(g, t->first + r));
+        cpu_row(scores, g->args->scores, t->batch, row_head(g, t->head, t->first + r), row_token(g, t->first + r));
     cpu_narrow(g->leaf, s, scores->dtype, out + channel_bytes(scores->dtype, keys.first + see.first), n);
 }
 

@@ -46,7 +46,7 @@ struct place {
 
 static void mask_plane(const tdm_tensor *mask, const void *data, struct place p, float *extra)
 {
-    const uint8_t *row = gqa_row(mask, data, p.batch, p.head, p.token);
+    const uint8_t *row = cpu_row(mask, data, p.batch, p.head, p.token);
     for (int j = 0; j < p.n; j++) {
         int64_t key = p.first + j;
         bool seen = mask->dtype == TDM_BOOL ? row[key] != 0 : row[key / 8] >> key % 8 & 1;
@@ -85,7 +85,7 @@ static bool fill_extra(struct tile *t, int r, struct place p)
     if (!d->bias.rank && !d->mask.rank && !d->has_alibi && !hole && !tree)
         return false;
     if (d->bias.rank) {
-        char *row = gqa_row(&d->bias, g->args->bias, p.batch, p.head, p.token);
+        char *row = cpu_row(&d->bias, g->args->bias, p.batch, p.head, p.token);
         struct leaf_rows from = {row + channel_bytes(d->bias.dtype, p.first), 0};
         g->leaf->widen[cpu_leaf_type(d->bias.dtype)](from, t->extra, 0, 1, p.n);
     } else {

@@ -1,5 +1,7 @@
 #include "gqa_tile.h"
 
+#include "common/tensor.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +9,7 @@
 
 static int64_t groups_of(const tdm_tensor *half)
 {
-    return half->scaling == TDM_PER_GROUP ? ceil_div(half->dim[3], half->block[1]) : 0;
+    return half->scaling == TDM_PER_GROUP ? group_count(half) : 0;
 }
 
 struct tile_layout tile_lay_out(const tdm_gqa_desc *d, int64_t rows, int64_t keys)

@@ -2,14 +2,6 @@
 
 #include "ring.h"
 
-int64_t query_position(const struct gqa *g, int64_t batch, int64_t token)
-{
-    int64_t start = g->args->kv_len[batch] - g->args->q_len[batch];
-    if (!g->desc->has_tree)
-        return start + token;
-    return start - 1 + __builtin_popcountll(g->args->tree[batch * g->desc->q.dim[2] + token]);
-}
-
 /* A tree's new tokens are all in view; its bits mask them later. */
 struct view view_of(const struct gqa *g, int64_t batch, int64_t token)
 {

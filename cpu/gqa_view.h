@@ -29,7 +29,4 @@ struct keys {
 /* The keys at the view's indices [index, end), as far as they are one run and at most `most`. */
 struct keys view_keys(const struct gqa *g, struct view view, int64_t index, int64_t end, int64_t most);
 
-/* The position of query `token`; with a tree its depth counts. */
-int64_t query_position(const struct gqa *g, int64_t batch, int64_t token);
-
 #endif

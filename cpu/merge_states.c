@@ -41,8 +41,7 @@ static float weigh(const struct merge *m, int64_t row, float share[MAX_MERGED])
 static void *row_of(const tdm_tensor *tensor, const void *data, int64_t row)
 {
     int64_t token = row % tensor->dim[2], head = row / tensor->dim[2] % tensor->dim[1];
-    int64_t batch = row / tensor->dim[2] / tensor->dim[1];
-    return at(data, batch * tensor->stride[0] + head * tensor->stride[1] + token * tensor->stride[2]);
+    return cpu_row(tensor, data, row / tensor->dim[2] / tensor->dim[1], head, token);
 }
 
 static void merge_row(const struct merge *m, int64_t row)

@@ -45,8 +45,7 @@ struct part {
 static void *row_of(const struct tile *t, const tdm_tensor *tensor, const void *data, int r, int64_t column)
 {
     int64_t row = t->row + r, head = t->head * t->p->group + row % t->p->group;
-    return at(data, t->batch * tensor->stride[0] + head * tensor->stride[1] + row / t->p->group * tensor->stride[2] +
-                        column * tensor->stride[3]);
+    return at(cpu_row(tensor, data, t->batch, head, row / t->p->group), column * tensor->stride[3]);
 }
 
 static void load(const struct tile *t, const tdm_tensor *tensor, const void *data, int64_t column, int n, float *to)

@@ -1,5 +1,7 @@
 #include "rows.h"
 
+#include "common/tensor.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@ struct head_rows head_rows(const tdm_tensor *tensor, const void *data, const flo
         rows.scale += row;
     } else if (rows.scaling == TDM_PER_GROUP) {
         rows.group = tensor->block[1];
-        rows.groups = ceil_div(tensor->dim[3], rows.group);
+        rows.groups = group_count(tensor);
         rows.scale += row * rows.groups;
     }
     return rows_from(rows, first);
@@ -100,25 +102,17 @@ static void reciprocals(const float *scale, float *inverse, int n)
         inverse[i] = scale[i] == 0 ? 0 : 1 / scale[i];
 }
 
-static void store_chunk(const struct leaf_table *leaf, const float *x, const float *scale, bool by_channel,
-                        tdm_dtype dtype, void *out, int n)
+static void store_chunk(const struct leaf_table *leaf, const float *x, const float *scale, const float *inverse,
+                        bool by_channel, tdm_dtype dtype, void *out, int n)
 {
-    float inverse[CHUNK];
-    switch (dtype) {
-    case TDM_I8:
-        reciprocals(scale, inverse, by_channel ? n : 1);
+    if (dtype == TDM_I8)
         leaf->to_i8(x, inverse, by_channel, out, n);
-        break;
-    case TDM_I4:
-        reciprocals(scale, inverse, by_channel ? n : 1);
+    else if (dtype == TDM_I4)
         leaf->to_i4(x, inverse, by_channel, out, n);
-        break;
-    case TDM_F8E4M3:
+    else if (dtype == TDM_F8E4M3)
         leaf->to_f8(x, scale, by_channel, out, n);
-        break;
-    default:
+    else
         cpu_narrow(leaf, x, dtype, out, n);
-    }
 }
 
 /* Channels that share a scale, or all of them where each has its own. */
@@ -127,32 +121,42 @@ static int64_t segment(struct head_rows rows, int64_t channels)
     return rows.scaling == TDM_PER_GROUP ? rows.group : channels;
 }
 
+/* Channels from c on to convert at once: a chunk, and of one segment. */
+static int chunk_at(struct head_rows rows, int64_t c, int64_t channels)
+{
+    int64_t step = segment(rows, channels);
+    return (int)min64(min64(CHUNK, step - c % step), channels - c);
+}
+
 void rows_store(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels)
 {
-    bool dynamic = to.scaling == TDM_PER_TOKEN || to.scaling == TDM_PER_GROUP;
+    bool by_channel = to.scaling == TDM_PER_CHANNEL;
     int64_t step = segment(to, channels);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t first = 0; first < channels; first += step) {
-            int64_t end = min64(first + step, channels);
-            if (dynamic)
-                *scale_at(to, i, first) = dynamic_scale(leaf, from, i, first, end - first, to.dtype);
-            for (int64_t c = first; c < end; c += CHUNK) {
-                int width = (int)min64(CHUNK, end - c);
-                float x[CHUNK];
-                widen(leaf, from, i, c, width, x);
-                store_chunk(leaf, x, scale_at(to, i, c), to.scaling == TDM_PER_CHANNEL, to.dtype,
-                            at(to.data, i * to.stride + channel_bytes(to.dtype, c)), width);
-            }
+    for (int64_t i = 0; i < n && is_dynamic(to.scaling); i++)
+        for (int64_t c = 0; c < channels; c += step)
+            *scale_at(to, i, c) = dynamic_scale(leaf, from, i, c, min64(step, channels - c), to.dtype);
+    for (int64_t c = 0, width; c < channels; c += width) {
+        float x[CHUNK], inverse[CHUNK];
+        width = chunk_at(to, c, channels);
+        if (by_channel)
+            reciprocals(to.scale + c, inverse, (int)width);
+        for (int64_t i = 0; i < n; i++) {
+            const float *scale = scale_at(to, i, c);
+            if (!by_channel)
+                reciprocals(scale, inverse, 1);
+            widen(leaf, from, i, c, (int)width, x);
+            store_chunk(leaf, x, scale, inverse, by_channel, to.dtype,
+                        at(to.data, i * to.stride + channel_bytes(to.dtype, c)), (int)width);
         }
+    }
 }
 
 void rows_load(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels)
 {
-    int64_t step = segment(from, channels);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0, width; c < channels; c += width) {
             float x[CHUNK];
-            width = min64(min64(CHUNK, step - c % step), channels - c);
+            width = chunk_at(from, c, channels);
             widen(leaf, from, i, c, (int)width, x);
             if (from.scaling == TDM_PER_CHANNEL)
                 leaf->scale(x, from.scale + c, 1, width);

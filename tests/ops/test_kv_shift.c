@@ -14,11 +14,7 @@
 
 enum { BATCH = 4, HEADS = 3, CAPACITY = 20, POSITIONS = 20 };
 
-static const struct {
-    tdm_dtype dtype;
-    tdm_scaling scaling;
-    int64_t group;
-} types[] = {
+static const struct stored_type types[] = {
     {TDM_F32, TDM_UNSCALED, 0},     {TDM_F16, TDM_UNSCALED, 0},      {TDM_BF16, TDM_UNSCALED, 0},
     {TDM_F8E4M3, TDM_UNSCALED, 0},  {TDM_F8E4M3, TDM_PER_TENSOR, 0}, {TDM_F8E4M3, TDM_PER_CHANNEL, 0},
     {TDM_F8E4M3, TDM_PER_TOKEN, 0}, {TDM_F8E4M3, TDM_PER_GROUP, 16}, {TDM_I8, TDM_PER_TENSOR, 0},

@@ -13,11 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    tdm_dtype dtype;
-    tdm_scaling scaling;
-    int64_t group;
-} types[] = {
+static const struct stored_type types[] = {
     {TDM_F32, TDM_UNSCALED, 0},     {TDM_F16, TDM_UNSCALED, 0},      {TDM_BF16, TDM_UNSCALED, 0},
     {TDM_F8E4M3, TDM_UNSCALED, 0},  {TDM_F8E4M3, TDM_PER_TENSOR, 0}, {TDM_F8E4M3, TDM_PER_CHANNEL, 0},
     {TDM_F8E4M3, TDM_PER_TOKEN, 0}, {TDM_F8E4M3, TDM_PER_GROUP, 32}, {TDM_I8, TDM_PER_TENSOR, 0},
@@ -122,6 +118,16 @@ static struct product_problem *product_new(const struct product_setup *setup)
     return p;
 }
 
+static void product_free(struct product_problem *p)
+{
+    guard_free(&p->a);
+    guard_free(&p->x);
+    guard_free(&p->scale);
+    problem_free_outputs(&p->base);
+    expected_free(&p->expected);
+    free(p);
+}
+
 static void finish(struct product_problem *p, const struct product_setup *setup)
 {
     char label[160];
@@ -135,12 +141,7 @@ static void finish(struct product_problem *p, const struct product_setup *setup)
     guard_read_only(&p->x);
     guard_read_only(&p->scale);
     EXPECT_NONE(problem_all_variants(&p->base), label);
-    guard_free(&p->a);
-    guard_free(&p->x);
-    guard_free(&p->scale);
-    problem_free_outputs(&p->base);
-    expected_free(&p->expected);
-    free(p);
+    product_free(p);
 }
 
 static void run(const struct product_setup *setup)
@@ -286,14 +287,7 @@ TEST_EACH(product, exact, COUNT(types) * 2)
     p->expected = setup.op == QK ? reference_qk(&p->desc, &p->args) : reference_sv(&p->desc, &p->args);
     memset(p->expected.bound, 0, (size_t)(p->desc.out.dim[1] * setup.shape.rows * 200) * sizeof(double));
     EXPECT_NONE(problem_all_variants(&p->base), "exact");
-    struct expected none = {NULL, NULL};
-    expected_free(&p->expected);
-    p->expected = none;
-    guard_free(&p->a);
-    guard_free(&p->x);
-    guard_free(&p->scale);
-    problem_free_outputs(&p->base);
-    free(p);
+    product_free(p);
 }
 
 /* ---- bits ------------------------------------------------------------------------------------------ */
@@ -336,9 +330,5 @@ TEST_EACH(product, batch_neighbours, COUNT(types) * 2)
                                   .alpha = 0.3F};
     struct product_problem *p = product_new(&setup);
     EXPECT_NONE(problem_each_variant(&p->base, 2, alone_body, p), "batch neighbours");
-    guard_free(&p->a);
-    guard_free(&p->x);
-    guard_free(&p->scale);
-    problem_free_outputs(&p->base);
-    free(p);
+    product_free(p);
 }
