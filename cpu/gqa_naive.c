@@ -76,7 +76,7 @@ static void attend(const struct gqa *g, int64_t batch, int64_t head, int64_t tok
     struct tile t = tile_open(g, batch, head, token * g->group, (int)g->group, n.tile, at(scratch, (int64_t)n.scratch));
     const float *v_scale = gather_v_scales(&t, at(scratch, (int64_t)n.v_scale));
     int keys = (int)view_count(t.view);
-    t.packed = false;
+    t.k_packed = t.v_packed = false;
     each_block(&t, score_block);
     for (int r = 0; r < t.rows && keys; r++)
         g->leaf->softmax(t.s + r * t.layout.s_stride, keys, NULL, v_scale, &t.m[r], &t.l[r]);

@@ -46,9 +46,10 @@ struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t 
 {
     const tdm_kv_data *cache = &g->args->cache;
     struct tile t = {.g = g, .batch = batch, .head = head, .first = first, .rows = rows, .layout = layout};
-    t.packed = rows > g->leaf->direct_rows;
     t.k = head_rows(&g->desc->cache.k, cache->k, cache->k_scale, batch, head, 0);
     t.v = head_rows(&g->desc->cache.v, cache->v, cache->v_scale, batch, head, 0);
+    t.k_packed = rows > g->leaf->direct_rows[cpu_leaf_type(t.k.dtype)];
+    t.v_packed = rows > g->leaf->direct_rows[cpu_leaf_type(t.v.dtype)];
     t.q = at(scratch, (int64_t)layout.q);
     t.s = at(scratch, (int64_t)layout.s);
     t.o = at(scratch, (int64_t)layout.o);
@@ -124,7 +125,7 @@ void tile_scores(struct tile *t, struct keys keys, float *s)
         turn_scales(t, &t->k, keys);
     if (t->g->integer) {
         tile_integer_scores(t, keys, s);
-    } else if (t->packed) {
+    } else if (t->k_packed) {
         leaf->transpose[type](stored(&t->k, keys.row, 0), t->panel, lay->k_stride, keys.n, channels);
         for (int c = 0; c < channels && t->k.groups; c++)
             leaf->scale(t->panel + c * lay->k_stride, t->scales + c / t->k.group * KEY_BLOCK, 1, keys.n);
@@ -211,7 +212,7 @@ void tile_values(struct tile *t, struct keys keys, const float *s, bool all_seen
     bool may_hold_nan = t->v.groups || (type != LEAF_I8 && type != LEAF_I4);
     if (t->v.groups)
         turn_scales(t, &t->v, keys);
-    if (t->packed || (may_hold_nan && !all_seen)) {
+    if (t->v_packed || (may_hold_nan && !all_seen)) {
         widen_values(t, keys);
         if (may_hold_nan && !all_seen && !panel_is_finite(t, keys.n))
             values_by_row(t, keys, s, accumulate);

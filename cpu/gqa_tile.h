@@ -22,7 +22,7 @@ struct tile {
     const struct gqa *g;
     int64_t batch, head, first; /* the first row */
     int rows;
-    bool packed; /* enough rows to widen each block once and multiply matrices */
+    bool k_packed, v_packed; /* enough rows to widen each block once and multiply matrices */
     struct head_rows k, v;
     struct tile_layout layout;
     struct view view;             /* of all rows                                   */

@@ -102,13 +102,19 @@ typedef void leaf_fp8_dot(const float *a, int64_t a_stride, struct leaf_rows w, 
                           int64_t scale_stride, int64_t block, float *out, int64_t out_stride, int rows, int columns,
                           int64_t depth);
 
+/* direct_rows of a table whose qk and sv take all types alike. */
+#define SAME_FOR_ALL_TYPES(rows)           \
+    {                                      \
+        rows, rows, rows, rows, rows, rows \
+    }
+
 /* One instruction set: a row of the table in cpu/isa.c. A slot left NULL is filled from `base`. */
 struct leaf_table {
     const char *name;
     uint64_t needs;                /* enum cpu_feature bits                                    */
     const struct leaf_table *base; /* NULL only for scalar                                    */
     bool approximate;              /* gives up the numeric contract: opt-in                   */
-    int direct_rows;               /* up to here qk and sv on stored rows beat widening first */
+    int direct_rows[LEAF_TYPES];   /* up to here qk and sv on stored rows beat widening first */
     int row_step;                  /* sv on f32 is fastest on a multiple of this many rows    */
     leaf_qk *qk[LEAF_TYPES];
     leaf_sv *sv[LEAF_TYPES];

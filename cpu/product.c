@@ -218,7 +218,7 @@ static void product_task(void *arg, int64_t task, int worker)
                      .m = &p->memory[worker]};
     t.rows = (int)min64(TILE_ROWS, p->args->rows * p->group - t.row);
     t.columns = (int)min64(BLOCK, p->columns - t.column);
-    t.packed = t.rows > p->leaf->direct_rows;
+    t.packed = t.rows > p->leaf->direct_rows[t.type];
     if (p->depth) {
         t.x = head_rows(x, p->args->x, p->args->x_scale, t.batch, t.head, 0);
         p->multiply(&t);

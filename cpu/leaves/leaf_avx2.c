@@ -8,7 +8,7 @@ const struct leaf_table leaf_avx2 = {
     .name = "avx2",
     .needs = CPU_AVX2 | CPU_FMA | CPU_F16C,
     .base = &leaf_scalar,
-    .direct_rows = 16,
+    .direct_rows = SAME_FOR_ALL_TYPES(16),
     .row_step = SV_ROWS,
     ALL_SLOTS,
 };

@@ -13,7 +13,7 @@ const struct leaf_table leaf_avx512 = {
     .name = "avx512",
     .needs = CPU_AVX512F | CPU_AVX512BW | CPU_AVX512DQ | CPU_AVX512VL | CPU_AVX2 | CPU_FMA | CPU_F16C,
     .base = &leaf_avx2,
-    .direct_rows = 16,
+    .direct_rows = SAME_FOR_ALL_TYPES(16),
     .row_step = SV_ROWS,
     ALL_SLOTS,
 };

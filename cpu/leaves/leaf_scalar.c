@@ -4,4 +4,5 @@
 #include "body.inc"
 
 extern const struct leaf_table leaf_scalar;
-const struct leaf_table leaf_scalar = {.name = "scalar", .direct_rows = 8, .row_step = SV_ROWS, ALL_SLOTS};
+const struct leaf_table leaf_scalar = {
+    .name = "scalar", .direct_rows = SAME_FOR_ALL_TYPES(8), .row_step = SV_ROWS, ALL_SLOTS};
