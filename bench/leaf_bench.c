@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     }
     memset(weights, 0, WEIGHTS);
     job.stored.data = stored;
-    job.weights = (struct leaf_rows){weights, DEPTH};
+    job.weights = (struct leaf_rows){weights, DEPTH, NULL};
     for (int i = 0; cpu_leaves[i]; i++) {
         struct leaf_table full = cpu_leaf_resolve(cpu_leaves[i]);
         job.leaf = &full;

@@ -31,7 +31,7 @@ void fp8_load_activations(const struct fp8 *f, int64_t row, float *out)
     enum { PIECE = 1 << 20 }; /* the leaf counts channels in int */
     for (int64_t k = 0; k < f->k; k += PIECE) {
         int64_t element = a->stride[1];
-        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + k * element), 0};
+        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + k * element), 0, NULL};
         f->leaf->widen[cpu_leaf_type(a->dtype)](source, out + k, 0, 1, (int)min64(PIECE, f->k - k));
     }
     if (!f->desc->has_a_scale)

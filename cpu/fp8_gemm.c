@@ -67,7 +67,7 @@ static void load_panel(const struct gemm *g, int64_t n, int64_t columns, int64_t
 {
     const struct fp8 *f = &g->f;
     const tdm_tensor *b = &f->desc->b;
-    struct leaf_rows w = {at(f->args->b, n * b->stride[0] + first), b->stride[0]};
+    struct leaf_rows w = {at(f->args->b, n * b->stride[0] + first), b->stride[0], NULL};
     f->leaf->transpose[LEAF_F8E4M3](w, panel, g->layout.panel_stride, (int)columns, (int)depth);
     for (int64_t k = 0; k < depth; k++)
         f->leaf->scale(panel + k * g->layout.panel_stride, scales + (first + k) / b->block[1] * COLUMNS, 1, columns);
@@ -82,7 +82,7 @@ static void panel_task(void *arg, int64_t task, int worker)
     float *scales = at(own, (int64_t)g->layout.scales), *buffer = at(own, (int64_t)g->layout.buffer);
     int64_t n = task * COLUMNS, columns = min64(COLUMNS, f->n - n), stride = g->layout.panel_stride;
     load_scales(g, n, columns, scales, buffer);
-    struct leaf_rows rows = {panel, stride * (int64_t)sizeof(float)};
+    struct leaf_rows rows = {panel, stride * (int64_t)sizeof(float), NULL};
     for (int64_t k = 0; k < f->k; k += DEPTH) {
         int64_t depth = min64(DEPTH, f->k - k);
         load_panel(g, n, columns, k, depth, scales, panel);

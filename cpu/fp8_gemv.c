@@ -42,7 +42,7 @@ static void columns_of_one_scale(const struct gemv *g, int64_t n, int64_t column
     const struct fp8 *f = &g->f;
     const tdm_tensor *b = &f->desc->b;
     float sums[MAX_ROWS][COLUMNS];
-    struct leaf_rows w = {at(f->args->b, n * b->stride[0]), b->stride[0]};
+    struct leaf_rows w = {at(f->args->b, n * b->stride[0]), b->stride[0], NULL};
     f->leaf->fp8_dot(g->a, g->a_stride, w, scales, scale_stride, b->block[1], sums[0], COLUMNS, (int)f->args->m,
                      (int)columns, f->k);
     for (int64_t row = 0; row < f->args->m; row++)

@@ -45,7 +45,7 @@ static float prepare_query(const struct gqa *g, int64_t batch, int64_t head, int
     if (d->rotary.dtype)
         row_turn(g->leaf, &d->rotary, g->args->cos, g->args->sin, rotary_position(g, batch, token), false, q);
     if (offset) {
-        struct leaf_rows row = {offset + head * channels, 0};
+        struct leaf_rows row = {offset + head * channels, 0, NULL};
         g->leaf->qk[LEAF_F32](q, 0, row, &shift, 0, 1, 1, channels, false);
     }
     if (d->cache.rotate_k)
@@ -65,7 +65,8 @@ void gqa_load_queries(const struct gqa *g, int64_t batch, int64_t head, int64_t 
         by_channel = k_scale + head * g->k_dim;
     for (int r = 0; r < rows; r++, q += q_stride) {
         int64_t token = row_token(g, first + r);
-        struct leaf_rows source = {cpu_row(&g->desc->q, g->args->q, batch, row_head(g, head, first + r), token), 0};
+        struct leaf_rows source = {cpu_row(&g->desc->q, g->args->q, batch, row_head(g, head, first + r), token), 0,
+                                   NULL};
         g->leaf->widen[cpu_leaf_type(g->desc->q.dtype)](source, q, q_stride, 1, (int)g->k_dim);
         shift[r] = prepare_query(g, batch, head, token, q);
         g->leaf->scale(q, by_channel, factor, g->k_dim);

@@ -86,7 +86,7 @@ static bool fill_extra(struct tile *t, int r, struct place p)
         return false;
     if (d->bias.rank) {
         char *row = cpu_row(&d->bias, g->args->bias, p.batch, p.head, p.token);
-        struct leaf_rows from = {row + channel_bytes(d->bias.dtype, p.first), 0};
+        struct leaf_rows from = {row + channel_bytes(d->bias.dtype, p.first), 0, NULL};
         g->leaf->widen[cpu_leaf_type(d->bias.dtype)](from, t->extra, 0, 1, p.n);
     } else {
         memset(t->extra, 0, (size_t)p.n * sizeof *t->extra);

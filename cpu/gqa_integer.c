@@ -34,7 +34,7 @@ void tile_quantize_queries(struct tile *t)
 /* The dots lie where the scores will. */
 void tile_integer_scores(struct tile *t, struct keys keys, float *s)
 {
-    struct leaf_rows k = {at(t->k.data, keys.row * t->k.stride), t->k.stride};
+    struct leaf_rows k = {at(t->k.data, keys.row * t->k.stride), t->k.stride, NULL};
     int32_t *dots = (int32_t *)s;
     t->g->leaf->dot_i8(t->codes, t->g->k_dim, k, dots, t->layout.s_stride, t->rows, keys.n, (int)t->g->k_dim);
     for (int r = 0; r < t->rows; r++, s += t->layout.s_stride, dots += t->layout.s_stride)

@@ -80,15 +80,26 @@ struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t 
 
 /* ---- products ---------------------------------------------------------------------- */
 
-/* `channels` from `channel` on of a run of rows, as a leaf takes them. */
+/* The channels from `channel` on of a run of rows, as a leaf takes them. */
 static struct leaf_rows stored(const struct head_rows *rows, int64_t first, int64_t channel)
 {
-    return (struct leaf_rows){at(rows->data, first * rows->stride + channel_bytes(rows->dtype, channel)), rows->stride};
+    return (struct leaf_rows){at(rows->data, first * rows->stride + channel_bytes(rows->dtype, channel)), rows->stride,
+                              NULL};
+}
+
+/* The same rows where a leaf reads them, while those of `next` from its row `then` on come nearer. */
+static struct leaf_rows stored_before(const struct head_rows *rows, int64_t first, const struct head_rows *next,
+                                      int64_t then)
+{
+    struct leaf_rows x = stored(rows, first, 0);
+    if (rows->stride == next->stride)
+        x.next = at(next->data, then * next->stride);
+    return x;
 }
 
 static struct leaf_rows panel_rows(const struct tile *t, int64_t stride)
 {
-    return (struct leaf_rows){t->panel, stride * (int64_t)sizeof(float)};
+    return (struct leaf_rows){t->panel, stride * (int64_t)sizeof(float), NULL};
 }
 
 /* The scales of a run of rows, turned: those of group g stand at scales + g * KEY_BLOCK. */
@@ -134,8 +145,8 @@ void tile_scores(struct tile *t, struct keys keys, float *s)
     } else if (t->k.groups) {
         scores_by_group(t, keys, s);
     } else {
-        leaf->qk[type](t->q, lay->q_stride, stored(&t->k, keys.row, 0), s, lay->s_stride, t->rows, keys.n, channels,
-                       false);
+        leaf->qk[type](t->q, lay->q_stride, stored_before(&t->k, keys.row, &t->v, keys.row), s, lay->s_stride, t->rows,
+                       keys.n, channels, false);
     }
 }
 
@@ -222,8 +233,8 @@ void tile_values(struct tile *t, struct keys keys, const float *s, bool all_seen
     } else if (t->v.groups) {
         values_by_group(t, keys, s, accumulate);
     } else {
-        leaf->sv[type](s, lay->s_stride, stored(&t->v, keys.row, 0), t->o, lay->o_stride, t->rows, keys.n,
-                       (int)t->g->v_dim, accumulate);
+        leaf->sv[type](s, lay->s_stride, stored_before(&t->v, keys.row, &t->k, keys.row + keys.n), t->o, lay->o_stride,
+                       t->rows, keys.n, (int)t->g->v_dim, accumulate);
     }
 }
 

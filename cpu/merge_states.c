@@ -54,7 +54,7 @@ static void merge_row(const struct merge *m, int64_t row)
         int n = (int)min64(CHUNK, out->dim[3] - c);
         memset(sum, 0, sizeof sum);
         for (int32_t p = 0; p < m->args->parts; p++) {
-            struct leaf_rows x = {at(row_of(part, m->args->part[p], row), c * part->stride[3]), 0};
+            struct leaf_rows x = {at(row_of(part, m->args->part[p], row), c * part->stride[3]), 0, NULL};
             if (counts(m, p, row))
                 add(&share[p], 1, x, sum, CHUNK, 1, 1, n, true);
         }

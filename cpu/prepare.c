@@ -10,7 +10,7 @@ void row_norm(const struct leaf_table *leaf, const tdm_norm *norm, const void *w
         return;
     float factor[MAX_HEAD_DIM];
     double squares = 0;
-    leaf->widen[cpu_leaf_type(norm->dtype)]((struct leaf_rows){weight, 0}, factor, 0, 1, n);
+    leaf->widen[cpu_leaf_type(norm->dtype)]((struct leaf_rows){weight, 0, NULL}, factor, 0, 1, n);
     for (int i = 0; i < n; i++)
         squares += (double)x[i] * x[i];
     float inverse = (float)(1 / sqrt(squares / n + (double)norm->epsilon));
@@ -27,8 +27,8 @@ void row_turn(const struct leaf_table *leaf, const tdm_rotary *rotary, const voi
     int half = rotary->dim / 2;
     enum leaf_type type = cpu_leaf_type(rotary->dtype);
     int64_t offset = position * half * (rotary->dtype == TDM_F32 ? 4 : 2);
-    leaf->widen[type]((struct leaf_rows){at(cos, offset), 0}, c, 0, 1, half);
-    leaf->widen[type]((struct leaf_rows){at(sin, offset), 0}, s, 0, 1, half);
+    leaf->widen[type]((struct leaf_rows){at(cos, offset), 0, NULL}, c, 0, 1, half);
+    leaf->widen[type]((struct leaf_rows){at(sin, offset), 0, NULL}, s, 0, 1, half);
     int step = rotary->interleaved ? 2 : 1, partner = rotary->interleaved ? 1 : half;
     for (int i = 0; i < half; i++) {
         float a = x[i * step], b = x[i * step + partner], sine = sign * s[i];

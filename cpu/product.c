@@ -51,7 +51,7 @@ static void *row_of(const struct tile *t, const tdm_tensor *tensor, const void *
 static void load(const struct tile *t, const tdm_tensor *tensor, const void *data, int64_t column, int n, float *to)
 {
     for (int r = 0; r < t->rows; r++) {
-        struct leaf_rows from = {row_of(t, tensor, data, r, column), 0};
+        struct leaf_rows from = {row_of(t, tensor, data, r, column), 0, NULL};
         t->p->leaf->widen[cpu_leaf_type(tensor->dtype)](from, to + r * STRIDE, STRIDE, 1, n);
     }
 }
@@ -75,12 +75,13 @@ static void store(const struct tile *t)
 
 static struct leaf_rows stored(const struct tile *t, struct part x)
 {
-    return (struct leaf_rows){at(t->x.data, x.key * t->x.stride + channel_bytes(t->x.dtype, x.channel)), t->x.stride};
+    return (struct leaf_rows){at(t->x.data, x.key * t->x.stride + channel_bytes(t->x.dtype, x.channel)), t->x.stride,
+                              NULL};
 }
 
 static struct leaf_rows panel_of(const struct tile *t)
 {
-    return (struct leaf_rows){t->m->panel, STRIDE * (int64_t)sizeof(float)};
+    return (struct leaf_rows){t->m->panel, STRIDE * (int64_t)sizeof(float), NULL};
 }
 
 /* Groups of channels of a part, from one with no channels at its beginning on; none without PER_GROUP. */

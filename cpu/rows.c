@@ -47,7 +47,7 @@ int64_t channel_bytes(tdm_dtype dtype, int64_t channel)
 
 static void widen(const struct leaf_table *leaf, struct head_rows from, int64_t row, int64_t channel, int n, float *out)
 {
-    struct leaf_rows x = {at(from.data, row * from.stride + channel_bytes(from.dtype, channel)), from.stride};
+    struct leaf_rows x = {at(from.data, row * from.stride + channel_bytes(from.dtype, channel)), from.stride, NULL};
     leaf->widen[cpu_leaf_type(from.dtype)](x, out, n, 1, n);
 }
 

@@ -47,7 +47,7 @@ static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shap
         }
         close &= is_close(s[r * s_stride + j], want, rounding_bound(size, 2 * is.channels + 64));
         *alone = before[i];
-        struct leaf_rows one = {(const char *)k.data + j * k.stride, k.stride};
+        struct leaf_rows one = {(const char *)k.data + j * k.stride, k.stride, NULL};
         qk(q + r * q_stride, q_stride, one, alone, 1, 1, 1, is.channels, is.accumulate);
         same &=
             memcmp(alone, &s[r * s_stride + j], sizeof *alone) == 0 || (isnan(*alone) && isnan(s[r * s_stride + j]));

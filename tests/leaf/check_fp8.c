@@ -45,7 +45,7 @@ static void check_shape(struct suite *suite, struct shape is)
             }
             float got = out[r * stride + j];
             close &= is_close(got, want, rounding_bound(magnitude, 2 * is.depth + 64));
-            struct leaf_rows one = {(const char *)w.data + j * w.stride, w.stride};
+            struct leaf_rows one = {(const char *)w.data + j * w.stride, w.stride, NULL};
             fp8_dot(a + r * a_stride, a_stride, one, scale + j * scale_stride, scale_stride, is.block, alone, 1, 1, 1,
                     is.depth);
             same &= same_bits(*alone, got);
@@ -67,7 +67,7 @@ static void check_codes(struct suite *suite)
             float *a = guarded(&a_memory, sizeof *a, true), *scale = guarded(&scale_memory, sizeof *scale, true);
             float *out = guarded(&out_memory, sizeof *out, true);
             *w = (unsigned char)code, *a = pairs[pair][0], *scale = pairs[pair][1];
-            suite->table->fp8_dot(a, 1, (struct leaf_rows){w, 1}, scale, 1, 128, out, 1, 1, 1, 1);
+            suite->table->fp8_dot(a, 1, (struct leaf_rows){w, 1, NULL}, scale, 1, 128, out, 1, 1, 1, 1);
             double want = *a * e4m3_value(*w) * *scale;
             expect(suite, is_close(*out, want, fabs(want) * 0x1p-24), "code 0x%02x times %a and scale %a: %a", code,
                    (double)*a, (double)*scale, (double)*out);
@@ -85,7 +85,7 @@ static void check_scales(struct suite *suite)
             for (int k = 0; k < 8 * 40; k++)
                 a[k / 40][k % 40] = k % 40 == 0 ? 0.5f : 0.0f;
             memset(w, 0x38, sizeof w); /* 1.0 */
-            suite->table->fp8_dot(a[0], 40, (struct leaf_rows){w, 40}, scale, 1, 64, out[0], 3, rows, 3, 40);
+            suite->table->fp8_dot(a[0], 40, (struct leaf_rows){w, 40, NULL}, scale, 1, 64, out[0], 3, rows, 3, 40);
             for (int k = 0; k < 3 * rows; k++) {
                 double want = 0.5 * scales[i];
                 expect(suite, is_close(out[k / 3][k % 3], want, 0x1p-149), "scale %a gives %a", (double)scales[i],

@@ -56,7 +56,7 @@ static void check_codes(struct suite *suite, enum leaf_type type)
     for (int i = 0; i < (int)stored_bytes(type, codes); i++)
         row[i] = (unsigned char)(codes == 65536 ? i / 2 >> i % 2 * 8 : i);
     float *out = guarded(&out_memory, sizeof(float) * (size_t)codes, true);
-    suite->table->widen[type]((struct leaf_rows){row, 0}, out, 0, 1, codes);
+    suite->table->widen[type]((struct leaf_rows){row, 0, NULL}, out, 0, 1, codes);
     for (int i = 0; i < codes; i++)
         expect(suite, is_exact(out[i], stored_value(type, row, i)), "element %d of all codes: %a", i, (double)out[i]);
 }

@@ -110,7 +110,7 @@ static inline struct leaf_rows random_rows(struct suite *suite, struct guard *gu
     for (int j = 0; j < rows; j++)
         for (int i = 0; i < columns; i++)
             set_random(suite, type, data + (size_t)j * stride, i, special);
-    return (struct leaf_rows){data, (int64_t)stride};
+    return (struct leaf_rows){data, (int64_t)stride, NULL};
 }
 
 static inline double rows_value(enum leaf_type type, struct leaf_rows x, int j, int64_t i)
