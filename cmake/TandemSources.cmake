@@ -49,9 +49,12 @@ set(TANDEM_SOURCES
 
 set(isa_avx2 -mavx2 -mfma -mf16c)
 set(isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${isa_avx2})
+set(isa_avx512vnni -mavx512vnni -mavx512vbmi ${isa_avx512})
+set(isa_avx512vnni_2 ${isa_avx512vnni})
+set(isa_avx512vnni_1 ${isa_avx512vnni})
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  foreach(isa IN ITEMS avx2 avx512)
+  foreach(isa IN ITEMS avx2 avx512 avx512vnni avx512vnni_2 avx512vnni_1)
     list(APPEND TANDEM_SOURCES cpu/leaves/leaf_${isa}.c)
     # Link-time optimisation could carry wide instructions into code that runs on any machine.
     set_source_files_properties(cpu/leaves/leaf_${isa}.c PROPERTIES COMPILE_OPTIONS "${isa_${isa}};-fno-lto")

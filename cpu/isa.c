@@ -16,9 +16,13 @@
 #include <sys/auxv.h>
 #endif
 
-extern const struct leaf_table leaf_scalar, leaf_avx2, leaf_avx512;
+extern const struct leaf_table leaf_scalar, leaf_avx2, leaf_avx512, leaf_avx512vnni, leaf_avx512vnni_2,
+    leaf_avx512vnni_1;
 const struct leaf_table *const cpu_leaves[] = {
 #if defined(__x86_64__)
+    &leaf_avx512vnni_1, /* approximate: used where they are let in */
+    &leaf_avx512vnni_2, /* likewise */
+    &leaf_avx512vnni,
     &leaf_avx512,
     &leaf_avx2,
 #endif

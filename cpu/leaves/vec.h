@@ -47,4 +47,19 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* As many of `rows` as fit in a block of at most `most`, the blocks being of almost equal size. */
+INLINE int even_part(int rows, const int most)
+{
+    int blocks = (rows + most - 1) / most;
+    return (rows + blocks - 1) / blocks;
+}
+
+/* Bring `bytes` bytes from `next` on into the second cache. */
+INLINE void bring_row(const char *next, int64_t bytes)
+{
+    enum { LINE = 64, LOCALITY = 2 };
+    for (int64_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(next + i, 0, LOCALITY);
+}
+
 #endif

@@ -1,4 +1,4 @@
-/* Checks every leaf of every table this machine can run, and of the AVX-512 table compiled without AVX-512.
+/* Checks every leaf of every table this machine can run, and of the AVX-512 tables compiled without AVX-512.
  *
  *   leaf_check [--quick] [--leaf NAME] [--expect FEATURES]
  *
@@ -11,7 +11,10 @@
 #include <signal.h>
 #include <stdarg.h>
 
-extern const struct leaf_table leaf_avx512_emulated;
+extern const struct leaf_table leaf_avx512_emulated, leaf_avx512vnni_emulated, leaf_avx512vnni_2_emulated,
+    leaf_avx512vnni_1_emulated;
+static const struct leaf_table *const emulated[] = {&leaf_avx512vnni_1_emulated, &leaf_avx512vnni_2_emulated,
+                                                    &leaf_avx512vnni_emulated, &leaf_avx512_emulated};
 
 static const struct {
     const char *name;
@@ -144,7 +147,11 @@ int main(int argc, char **argv)
         else
             check_table(cpu_leaves[i]->name, cpu_leaves[i], only, quick);
     }
-    check_table("avx512 (emulated)", &leaf_avx512_emulated, only, quick);
+    for (size_t i = 0; i < sizeof emulated / sizeof *emulated; i++) {
+        char title[48];
+        snprintf(title, sizeof title, "%s (emulated)", emulated[i]->name);
+        check_table(title, emulated[i], only, quick);
+    }
     if (!only)
         check_resolve();
     printf("%d passed, %d failed\n", total.passed, total.failed);
