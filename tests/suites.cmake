@@ -1,28 +1,11 @@
 # The leaf checks, and the Criterion suites: one executable for each file.
+tandem_check(leaf_check leaf 600 leaf_check)
+
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CRITERION IMPORTED_TARGET criterion)
 if(NOT CRITERION_FOUND)
   message(FATAL_ERROR "The tests need Criterion: apt-get install libcriterion-dev, or -DTANDEM_TESTS=OFF")
 endif()
-
-# The AVX-512 leaves once more, in portable C, for machines that have no AVX-512.
-find_path(SIMDE_INCLUDE_DIR simde/x86/avx512.h)
-if(NOT SIMDE_INCLUDE_DIR)
-  message(FATAL_ERROR "The leaf checks need SIMDe: apt-get install libsimde-dev, or -DTANDEM_TESTS=OFF")
-endif()
-set(emulated avx512 avx512vnni avx512vnni_2 avx512vnni_1)
-list(TRANSFORM emulated REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cpu/leaves/leaf_\\1.c" OUTPUT_VARIABLE emulated_sources)
-add_library(leaf_emulated OBJECT ${emulated_sources})
-target_compile_definitions(leaf_emulated PRIVATE TANDEM_EMULATE)
-target_include_directories(leaf_emulated PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
-target_include_directories(leaf_emulated SYSTEM PRIVATE "${SIMDE_INCLUDE_DIR}")
-target_link_libraries(leaf_emulated PRIVATE tandem_flags)
-target_compile_options(leaf_emulated PRIVATE -include "${here}/leaf/emulate_avx512.h" -Wno-psabi
-                                             -O1) # more optimisation takes minutes
-
-tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_score.c
-                          leaf/check_softmax.c leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
-tandem_check(leaf_check leaf 600 leaf_check)
 
 # tandem_suites(FOLDER HELPERS... SUITES NAME...): FOLDER/test_NAME.c, with what its suites share.
 function(tandem_suites folder)
