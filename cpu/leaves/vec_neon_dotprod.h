@@ -87,9 +87,8 @@ INLINE int8x16_t load_i8(const char *row, int i, int n)
 /* The same of nibbles, as they are stored: 8 too large. */
 INLINE int8x16_t load_i4(const char *row, int i, int n)
 {
-    uint8x8_t pairs = bytes_of(row + i / 2, n >= 16 ? 8 : (n + 1) / 2);
-    uint8x8x2_t values = vzip_u8(vand_u8(pairs, vdup_n_u8(15)), vshr_n_u8(pairs, 4));
-    return vreinterpretq_s8_u8(vcombine_u8(values.val[0], values.val[1]));
+    uint8x16_t pairs = vcombine_u8(bytes_of(row + i / 2, n >= 16 ? 8 : (n + 1) / 2), vdup_n_u8(0));
+    return vreinterpretq_s8_u8(vzip1q_u8(vandq_u8(pairs, vdupq_n_u8(15)), vshrq_n_u8(pairs, 4)));
 }
 
 /* Four rows of 16 bytes become four vectors in which byte i of each row stands beside those of the others. */
