@@ -49,11 +49,21 @@ set(TANDEM_SOURCES
 
 set(isa_avx2 -mavx2 -mfma -mf16c)
 set(isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${isa_avx2})
+set(isa_avx512vnni -mavx512vnni -mavx512vbmi ${isa_avx512})
+set(isa_avx512vnni_2 ${isa_avx512vnni})
+set(isa_avx512vnni_1 ${isa_avx512vnni})
+# Without a first scheduling gcc keeps blocks that fill the 32 registers in them.
+set(isa_neon $<$<C_COMPILER_ID:GNU>:-fno-schedule-insns>)
+set(isa_neon_dotprod -march=armv8.2-a+dotprod ${isa_neon})
+set(isa_neon_i8mm -march=armv8.2-a+dotprod+i8mm ${isa_neon})
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  foreach(isa IN ITEMS avx2 avx512)
-    list(APPEND TANDEM_SOURCES cpu/leaves/leaf_${isa}.c)
-    # Link-time optimisation could carry wide instructions into code that runs on any machine.
-    set_source_files_properties(cpu/leaves/leaf_${isa}.c PROPERTIES COMPILE_OPTIONS "${isa_${isa}};-fno-lto")
-  endforeach()
+  set(isas avx2 avx512 avx512vnni avx512vnni_2 avx512vnni_1)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(isas neon neon_dotprod neon_i8mm)
 endif()
+foreach(isa IN LISTS isas)
+  list(APPEND TANDEM_SOURCES cpu/leaves/leaf_${isa}.c)
+  # Link-time optimisation could carry wide instructions into code that runs on any machine.
+  set_source_files_properties(cpu/leaves/leaf_${isa}.c PROPERTIES COMPILE_OPTIONS "${isa_${isa}};-fno-lto")
+endforeach()

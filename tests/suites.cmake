@@ -1,26 +1,11 @@
 # The leaf checks, and the Criterion suites: one executable for each file.
+tandem_check(leaf_check leaf 600 leaf_check)
+
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CRITERION IMPORTED_TARGET criterion)
 if(NOT CRITERION_FOUND)
   message(FATAL_ERROR "The tests need Criterion: apt-get install libcriterion-dev, or -DTANDEM_TESTS=OFF")
 endif()
-
-# The AVX-512 leaves once more, in portable C, for machines that have no AVX-512.
-find_path(SIMDE_INCLUDE_DIR simde/x86/avx512.h)
-if(NOT SIMDE_INCLUDE_DIR)
-  message(FATAL_ERROR "The leaf checks need SIMDe: apt-get install libsimde-dev, or -DTANDEM_TESTS=OFF")
-endif()
-add_library(leaf_emulated OBJECT "${PROJECT_SOURCE_DIR}/cpu/leaves/leaf_avx512.c")
-target_compile_definitions(leaf_emulated PRIVATE TANDEM_EMULATE)
-target_include_directories(leaf_emulated PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
-target_include_directories(leaf_emulated SYSTEM PRIVATE "${SIMDE_INCLUDE_DIR}")
-target_link_libraries(leaf_emulated PRIVATE tandem_flags)
-target_compile_options(leaf_emulated PRIVATE -include "${here}/leaf/emulate_avx512.h" -Wno-psabi
-                                             -O1) # more optimisation takes minutes
-
-tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_score.c
-                          leaf/check_softmax.c leaf/check_widen.c $<TARGET_OBJECTS:leaf_emulated>)
-tandem_check(leaf_check leaf 600 leaf_check)
 
 # tandem_suites(FOLDER HELPERS... SUITES NAME...): FOLDER/test_NAME.c, with what its suites share.
 function(tandem_suites folder)
@@ -42,6 +27,16 @@ tandem_suites(ops
   SUITES
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
     gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
+
+# Once more on a machine that has AVX-512, or seems to.
+if(TARGET leaf_emulated)
+  foreach(suite IN ITEMS gqa_shapes gqa_pairwise product)
+    tandem_program(ops_${suite}_emulated ops/test_${suite}.c leaf/emulated_rows.c $<TARGET_OBJECTS:leaf_emulated>)
+    target_link_libraries(ops_${suite}_emulated PRIVATE ops_helpers)
+    tandem_check(ops_${suite}_emulated ops 900 ops_${suite}_emulated --jobs 1)
+  endforeach()
+endif()
+
 tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
   SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool variables)

@@ -3,11 +3,6 @@
 
 #include "body.inc"
 
-#ifdef TANDEM_EMULATE
-#define leaf_avx512 leaf_avx512_emulated
-#define leaf_avx2 leaf_scalar /* the other need not exist on the machine that emulates */
-#endif
-
 extern const struct leaf_table leaf_avx2, leaf_avx512;
 const struct leaf_table leaf_avx512 = {
     .name = "avx512",

@@ -31,6 +31,8 @@
 
 #include "cpu/isa.h"
 
+#include <string.h>
+
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 
@@ -46,5 +48,33 @@
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
+
+/* As many of `rows` as fit in a block of at most `most`, the blocks being of almost equal size. */
+INLINE int even_part(int rows, const int most)
+{
+    int blocks = (rows + most - 1) / most;
+    return (rows + blocks - 1) / blocks;
+}
+
+/* Bring `bytes` bytes from `next` on into the second cache. */
+INLINE void bring_row(const char *next, int64_t bytes)
+{
+    enum { LINE = 64, LOCALITY = 2 };
+    for (int64_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(next + i, 0, LOCALITY);
+}
+
+/* n bytes, 0 < n < 8, in the low end of a word; reads no other byte. */
+INLINE uint64_t few_bytes(const char *p, int n)
+{
+    if (n >= 4) {
+        uint32_t low, high;
+        memcpy(&low, p, 4);
+        memcpy(&high, p + n - 4, 4);
+        return low | (uint64_t)high << 8 * (n - 4);
+    }
+    const uint8_t *byte = (const uint8_t *)p; /* of 1, 2 or 3: the first, the middle and the last are all of them */
+    return byte[0] | (uint64_t)byte[n / 2] << n / 2 * 8 | (uint64_t)byte[n - 1] << (n - 1) * 8;
+}
 
 #endif

@@ -202,19 +202,6 @@ INLINE void v_transpose(vf *x)
         x[i] = t[i];
 }
 
-/* n bytes, 0 < n < 8, in the low end of a word; reads no other byte. */
-INLINE uint64_t few_bytes(const char *p, int n)
-{
-    if (n >= 4) {
-        uint32_t low, high;
-        memcpy(&low, p, 4);
-        memcpy(&high, p + n - 4, 4);
-        return low | (uint64_t)high << 8 * (n - 4);
-    }
-    const uint8_t *byte = (const uint8_t *)p; /* of 1, 2 or 3: the first, the middle and the last are all of them */
-    return byte[0] | (uint64_t)byte[n / 2] << n / 2 * 8 | (uint64_t)byte[n - 1] << (n - 1) * 8;
-}
-
 INLINE __m128i few_halves(const char *p, int n)
 {
     if (n < 4)

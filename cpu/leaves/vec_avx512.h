@@ -9,14 +9,13 @@
 #include <immintrin.h>
 #endif
 
-enum { VW = 16, QK_ROWS = 4, SV_ROWS = 12, DOT_STEP = 32 };
+enum { VW = 16, QK_ROWS = 4, SV_ROWS = 12 };
 #define QK_KEYS(rows) ((rows) <= 2 ? 8 : 4)
 #define SV_VECTORS(rows) ((rows) <= 3 ? 8 : (rows) <= 6 ? 4 : 2)
 #define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
 
 typedef __m512 vf;
 typedef __mmask16 vm;
-typedef __m512i vb; /* 16 bits each */
 typedef __m512i vi;
 
 INLINE vf v_zero(void)
@@ -301,10 +300,9 @@ INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
     x[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
 }
 
-INLINE vi v_no_sums(void)
-{
-    return _mm512_setzero_si512();
-}
+#ifndef VEC_BYTE_DOTS
+enum { DOT_STEP = 32 };
+typedef __m512i vb; /* 16 bits each */
 
 INLINE vb v_bytes(const char *p)
 {
@@ -319,6 +317,12 @@ INLINE vb v_bytes_part(const char *p, int n)
 INLINE vi v_dot(vi acc, vb a, vb b)
 {
     return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
+}
+#endif
+
+INLINE vi v_no_sums(void)
+{
+    return _mm512_setzero_si512();
 }
 
 /* Lane i of each half: the sum of that half of acc[i] with its upper half folded onto its lower. */

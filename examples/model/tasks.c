@@ -145,16 +145,17 @@ static bool add_surprise(void *state, const model *m, int64_t position, const fl
 {
     surprise *s = state;
     const int64_t vocab = m->from->cfg.vocab;
-    double peak = logits[0], sum = 0;
+    float peak = logits[0]; /* a double here breaks gcc 12 on AArch64 */
+    double sum = 0;
     (void)err;
     if (position + 1 == (int64_t)s->text->count) {
         return true;
     }
     for (int64_t i = 1; i < vocab; i++) {
-        peak = fmax(peak, logits[i]);
+        peak = fmaxf(peak, logits[i]);
     }
     for (int64_t i = 0; i < vocab; i++) {
-        sum += exp(logits[i] - peak);
+        sum += exp((double)logits[i] - peak);
     }
     s->sum += log(sum) + peak - logits[s->text->ids[position + 1]];
     return true;

@@ -1,4 +1,5 @@
 /* qk and sv: against sums in double, and bit for bit against themselves row by row. dot_i8: exact. */
+#include "cpu/leaves/limbs.h"
 #include "stored.h"
 
 static struct guard left_memory, right_memory, out_memory, alone_memory;
@@ -7,6 +8,7 @@ struct shape {
     int rows, keys, channels;
     int gap; /* spare elements behind each row of every matrix */
     bool at_end, special, accumulate;
+    int spread; /* numbers on the left are smaller by up to so many powers of two */
 };
 
 static struct shape random_shape(struct suite *suite, int rows, int channels)
@@ -19,15 +21,36 @@ static struct shape random_shape(struct suite *suite, int rows, int channels)
         .at_end = one_in(suite, 2),
         .special = one_in(suite, 5),
         .accumulate = one_in(suite, 2),
+        .spread = one_in(suite, 2) ? random_int(suite, 1, 60) : 0,
     };
+}
+
+static struct leaf_rows random_left(struct suite *suite, struct shape is, int columns)
+{
+    struct leaf_rows left = random_rows(suite, &left_memory, LEAF_F32, is.rows, columns, is.gap, is.at_end, is.special);
+    float *row = (float *)(uintptr_t)left.data;
+    for (int r = 0; r < is.rows; r++, row += columns + is.gap)
+        for (int i = 0; i < columns; i++)
+            row[i] = ldexpf(row[i], -random_int(suite, 0, is.spread));
+    return left;
+}
+
+/* What a row of fixed point may be off by in each number, as part of the largest: weights of integers on every table, and
+ * all that meets integers on an approximate one, which is named after its limbs. */
+static double fixed_point(const struct leaf_table *table, enum leaf_type type, bool weights)
+{
+    if (type != LEAF_I8 && type != LEAF_I4)
+        return 0;
+    if (table->approximate)
+        return 0.51 / limb_top(table->name[strlen(table->name) - 1] - '0');
+    return weights ? 0x1p-30 : 0;
 }
 
 static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shape is)
 {
     leaf_qk *qk = suite->table->qk[type];
     int64_t q_stride = is.channels + is.gap, s_stride = is.keys + is.gap;
-    struct leaf_rows left =
-        random_rows(suite, &left_memory, LEAF_F32, is.rows, is.channels, is.gap, is.at_end, is.special);
+    struct leaf_rows left = random_left(suite, is, is.channels);
     struct leaf_rows k = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
     struct leaf_rows out = random_rows(suite, &out_memory, LEAF_F32, is.rows, is.keys, is.gap, is.at_end, false);
     const float *q = left.data;
@@ -38,14 +61,16 @@ static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shap
 
     qk(q, q_stride, k, s, s_stride, is.rows, is.keys, is.channels, is.accumulate);
     bool close = true, same = true;
+    double unit = fixed_point(suite->table, type, false);
     for (int i = 0; i < is.rows * is.keys; i++) {
         int r = i / is.keys, j = i % is.keys;
-        double want = before[i], size = fabs(want);
+        double want = before[i], size = fabs(want), largest = 0, sum = 0;
         for (int c = 0; c < is.channels; c++) {
-            double product = q[r * q_stride + c] * rows_value(type, k, j, c);
-            want += product, size += fabs(product);
+            double key = rows_value(type, k, j, c), product = q[r * q_stride + c] * key;
+            want += product, size += fabs(product), sum += fabs(key);
+            largest = fmax(largest, fabs((double)q[r * q_stride + c]));
         }
-        close &= is_close(s[r * s_stride + j], want, rounding_bound(size, 2 * is.channels + 64));
+        close &= is_close(s[r * s_stride + j], want, rounding_bound(size, 2 * is.channels + 64) + unit * largest * sum);
         *alone = before[i];
         struct leaf_rows one = {(const char *)k.data + j * k.stride, k.stride, NULL};
         qk(q + r * q_stride, q_stride, one, alone, 1, 1, 1, is.channels, is.accumulate);
@@ -63,7 +88,7 @@ static void check_sv_shape(struct suite *suite, enum leaf_type type, struct shap
 {
     leaf_sv *sv = suite->table->sv[type];
     int64_t p_stride = is.keys + is.gap, o_stride = is.channels + is.gap;
-    struct leaf_rows left = random_rows(suite, &left_memory, LEAF_F32, is.rows, is.keys, is.gap, is.at_end, is.special);
+    struct leaf_rows left = random_left(suite, is, is.keys);
     struct leaf_rows v = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
     struct leaf_rows out = random_rows(suite, &out_memory, LEAF_F32, is.rows, is.channels, is.gap, is.at_end, false);
     const float *p = left.data;
@@ -75,14 +100,16 @@ static void check_sv_shape(struct suite *suite, enum leaf_type type, struct shap
 
     sv(p, p_stride, v, o, o_stride, is.rows, is.keys, is.channels, is.accumulate);
     bool close = true, same = true;
+    double unit = fixed_point(suite->table, type, true);
     for (int r = 0; r < is.rows; r++) {
         for (int c = 0; c < is.channels; c++) {
-            double want = before[r * is.channels + c], size = fabs(want);
+            double want = before[r * is.channels + c], size = fabs(want), largest = 0, sum = 0;
             for (int j = 0; j < is.keys; j++) {
-                double product = p[r * p_stride + j] * rows_value(type, v, j, c);
-                want += product, size += fabs(product);
+                double value = rows_value(type, v, j, c), product = p[r * p_stride + j] * value;
+                want += product, size += fabs(product), sum += fabs(value);
+                largest = fmax(largest, fabs((double)p[r * p_stride + j]));
             }
-            close &= is_close(o[r * o_stride + c], want, rounding_bound(size, 2 * is.keys + 2));
+            close &= is_close(o[r * o_stride + c], want, rounding_bound(size, 2 * is.keys + 2) + unit * largest * sum);
         }
         memcpy(alone, before + r * is.channels, row_size);
         sv(p + r * p_stride, p_stride, v, alone, 1, 1, is.keys, is.channels, is.accumulate);

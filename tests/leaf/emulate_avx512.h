@@ -11,10 +11,18 @@
 
 #include <math.h>
 
+/* The names of the tables; leaf_avx2 need not exist on the machine that emulates. */
+#define leaf_avx512 leaf_avx512_emulated
+#define leaf_avx512vnni leaf_avx512vnni_emulated
+#define leaf_avx512vnni_2 leaf_avx512vnni_2_emulated
+#define leaf_avx512vnni_1 leaf_avx512vnni_1_emulated
+#define leaf_avx2 leaf_scalar
+
 #define EMULATED static inline __attribute__((unused))
 
 typedef simde__mmask16 __mmask16;
 typedef simde__mmask32 __mmask32;
+typedef simde__mmask64 __mmask64;
 
 #define _mm512_shuffle_f32x4(a, b, order) \
     _mm512_castsi512_ps(_mm512_shuffle_i32x4(_mm512_castps_si512(a), _mm512_castps_si512(b), order))
@@ -55,6 +63,15 @@ EMULATED __m256i _mm256_maskz_loadu_epi8(__mmask32 mask, const void *p)
         if (mask >> i & 1)
             out[i] = ((const char *)p)[i];
     return _mm256_loadu_si256((const __m256i *)out);
+}
+
+EMULATED __m512i _mm512_maskz_loadu_epi8(__mmask64 mask, const void *p)
+{
+    char out[64] = {0};
+    for (int i = 0; i < 64; i++)
+        if (mask >> i & 1)
+            out[i] = ((const char *)p)[i];
+    return _mm512_loadu_si512(out);
 }
 
 #undef _mm512_madd_epi16 /* SIMDe 0.7.4 gives this name to another function */

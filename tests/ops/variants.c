@@ -70,7 +70,7 @@ static int find_variants(const char *op, bool approximate, struct variant *varia
         for (int l = 0; l < rows.count && count < MAX_VARIANTS; l++) {
             const tdm_kernel *impl = &rows.row[i], *leaf = &rows.row[l];
             if (impl->is_leaf || !leaf->is_leaf || strcmp(impl->op, op) || !impl->usable || !leaf->usable ||
-                (impl->approximate || leaf->approximate) != approximate)
+                leaf->approximate || impl->approximate != approximate)
                 continue;
             struct variant *variant = &variants[count++];
             snprintf(variant->impl, sizeof variant->impl, "%s", impl->name);

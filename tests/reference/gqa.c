@@ -52,14 +52,18 @@ static double quotient_bound(const struct row *row, double quotient, double erro
 /* One channel of the output, of keys as they are stored. */
 static void mix_channel(const struct attention *a, struct row *row, int64_t c)
 {
-    double sum = 0, error = 0;
+    double sum = 0, error = 0, largest = 0, magnitude = 0;
     for (int64_t t = 0; t < row->keys; t++) {
         int64_t i = plane_index(&a->v, row->b, row->kv_head, cache_row(&a->desc->cache, row->key[t])) + c;
         double x = a->v.stored[i] * a->v.scale[i];
+        largest = fmax(largest, (row->weight[t] + row->weight_error[t]) * fabs(a->v.scale[i]));
+        magnitude += fabs(a->v.stored[i]);
         sum += row->weight[t] * x;
         error += row->weight_error[t] * fabs(x);
         error += UNDERFLOW * (1 + row->total) * (1 + fabs(a->v.stored[i])) * (1 + fabs(a->v.scale[i]));
     }
+    if (a->desc->cache.v.dtype == TDM_I8 || a->desc->cache.v.dtype == TDM_I4)
+        error += FIXED_POINT * largest * magnitude;
     row->out.value[c] = sum / row->total;
     row->out.error[c] = quotient_bound(row, row->out.value[c], error);
 }

@@ -8,6 +8,7 @@
 /* One sum, by section "qk and sv" of docs/numerics.md. */
 struct sum {
     double value, magnitude, underflow;
+    double largest, stored; /* the largest |a scale|; sum of |stored| */
     int64_t terms;
 };
 
@@ -16,15 +17,19 @@ static void add(struct sum *sum, double a, double stored, double scale, double a
     double product = a * (stored * scale);
     sum->value += product;
     sum->magnitude += fabs(product);
+    sum->largest = fmax(sum->largest, fabs(a * scale));
+    sum->stored += fabs(stored);
     sum->underflow += (1 + fabs(a)) * (1 + fabs(stored)) * (1 + fabs(scale)) * (1 + fabs(alpha));
     sum->terms++;
 }
 
-static void finish(const struct sum *sum, double alpha, double earlier, double *value, double *bound)
+static void finish(const struct sum *sum, bool fixed_point, double alpha, double earlier, double *value, double *bound)
 {
     double roundings = (double)(sum->terms + (sum->terms + 15) / 16 + PRODUCT_ROUNDINGS);
     *value = earlier + (sum->terms ? alpha * sum->value : 0);
     *bound = gamma_of(roundings) * (fabs(earlier) + fabs(alpha) * sum->magnitude) + UNDERFLOW * (1 + sum->underflow);
+    if (fixed_point)
+        *bound += FIXED_POINT * sum->largest * sum->stored;
 }
 
 static struct expected multiply(const tdm_product_desc *desc, const tdm_product_args *args, bool is_qk)
@@ -46,8 +51,8 @@ static struct expected multiply(const tdm_product_desc *desc, const tdm_product_
             add(&sum, a[at * desc->a.dim[3] + d], value, tensor_scale(x, args->x_scale, b, h / group, key, channel),
                 alpha);
         }
-        finish(&sum, alpha, earlier ? earlier[at * desc->out.dim[3] + column] : 0, &expected.value[i],
-               &expected.bound[i]);
+        finish(&sum, !is_qk && (x->dtype == TDM_I8 || x->dtype == TDM_I4), alpha,
+               earlier ? earlier[at * desc->out.dim[3] + column] : 0, &expected.value[i], &expected.bound[i]);
     }
     free(a);
     free(stored);

@@ -8,6 +8,17 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 enum { FLUSH = 0x8040 }; /* FTZ and DAZ */
+#define GET_CONTROL(word) ((word) = _mm_getcsr())
+#define SET_CONTROL(word) _mm_setcsr(word)
+#elif defined(__aarch64__)
+#include <fpu_control.h>
+enum { FLUSH = 1 << 24 }; /* FZ */
+#define GET_CONTROL(word) _FPU_GETCW(word)
+#define SET_CONTROL(word) _FPU_SETCW(word)
+#else
+enum { FLUSH = 0 };
+#define GET_CONTROL(word) ((word) = 0)
+#define SET_CONTROL(word) (void)(word)
 #endif
 
 /* What the caller set, as far as it can be read back. */
@@ -18,19 +29,17 @@ struct state {
 
 static struct state state_read(void)
 {
-    struct state state = {fegetround(), 0};
-#if defined(__x86_64__)
-    state.flush = _mm_getcsr() & FLUSH;
-#endif
-    return state;
+    unsigned word;
+    GET_CONTROL(word);
+    return (struct state){fegetround(), word & FLUSH};
 }
 
 static void state_disturb(void)
 {
+    unsigned word;
     fesetround(FE_UPWARD);
-#if defined(__x86_64__)
-    _mm_setcsr(_mm_getcsr() | FLUSH);
-#endif
+    GET_CONTROL(word);
+    SET_CONTROL(word | FLUSH);
 }
 
 /* Open, create and run in a disturbed state, on threads that inherited it. */

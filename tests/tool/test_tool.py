@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the command-line tool as a user would.
 
-usage: test_tool.py PATH_OF_TANDEM
+usage: test_tool.py [EMULATOR...] PATH_OF_TANDEM
 """
 import csv
 import io
@@ -24,7 +24,7 @@ def tool(*arguments, **variables):
     """Exit code, stdout and stderr of one call; variables that the library reads are only those given."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("TANDEM_") and name not in VARIABLES}
-    done = subprocess.run([sys.argv[1], *arguments], env=environment | variables, capture_output=True, text=True,
+    done = subprocess.run([*sys.argv[1:], *arguments], env=environment | variables, capture_output=True, text=True,
                           timeout=600)
     return done.returncode, done.stdout, done.stderr
 
@@ -156,7 +156,7 @@ def test_what_ran_follows_the_environment():
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
     failed = 0
     tests = {name: test for name, test in globals().items() if name.startswith("test_")}
