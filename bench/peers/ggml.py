@@ -70,7 +70,7 @@ class GgmlAttention:
         query = np.ascontiguousarray(data.q[0].reshape(new, case.q_heads, dim).transpose(1, 0, 2))
         inputs = [(query, F32, (dim, new, case.q_heads, 1))]
         inputs += [(self._quantized(array, QUANTIZED[case.bits], dim), QUANTIZED[case.bits],
-                    (dim, count, case.kv_heads, 1)) for array in (data.keys, data.values)]
+                    (dim, count, case.kv_heads, 1)) for array in (data.keys[0], data.values[0])]
         if new > 1:
             hidden = np.arange(count) > np.arange(count - new, count)[:, None]
             inputs.append((np.where(hidden, np.float16(-np.inf), np.float16(0)), F16, (count, new, 1, 1)))

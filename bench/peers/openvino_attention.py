@@ -59,10 +59,15 @@ class OpenvinoAttention:
             shape = [dim.get_length() if dim.is_static else self.blocks for dim in port.partial_shape]
             self.request.set_tensor(name, openvino.Tensor(port.element_type, shape))
         if case.q_len < case.kv_len:
-            self._fill(data.keys, data.values, case)
+            self._fill(data.keys[0], data.values[0], case)
         self._set_tokens(data.q[0], data.k[0], data.v[0])
         self._set_lengths([case.kv_len - case.q_len], [0, case.q_len], [0, self.blocks], case.kv_len)
-        self.run = self.request.infer
+
+    def run(self):
+        self.request.infer()
+
+    def close(self):
+        self.request = None
 
     def _fill(self, keys, values, case):
         """Store all tokens, as sequences of one block each, which saves the attention between them."""
