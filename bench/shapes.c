@@ -58,6 +58,7 @@ const struct gqa_shape gqa_shapes[] = {
     {"decode-16/8-512",    DECODE,          1, 16, 8, 128, 128,   1, 512,       CAUSAL, EQUAL},
     {"decode-16/8-2048",   DECODE,          1, 16, 8, 128, 128,   1, 2048,      CAUSAL, EQUAL},
     {"decode-16/8-8192",   DECODE,          1, 16, 8, 128, 128,   1, 8192,      CAUSAL, EQUAL},
+    {"decode-16/8-32768",  DECODE,          1, 16, 8, 128, 128,   1, 32768,     CAUSAL, EQUAL},
     {"decode-32/8-2048",   DECODE,          1, 32, 8, 128, 128,   1, 2048,      CAUSAL, EQUAL},
     {"decode-32/4-2048",   DECODE,          1, 32, 4, 128, 128,   1, 2048,      CAUSAL, EQUAL},
     {"decode-8/8-2048",    DECODE,          1, 8, 8, 128, 128,    1, 2048,      CAUSAL, EQUAL},

@@ -18,7 +18,9 @@ TURN_SECONDS = 0.1       # of one side in one round, at least one run
 SLOW_SECONDS = 0.3       # a run that takes so long
 QUIET_SECONDS = 0.2      # the peers' threads spin for some time after a run
 EXACT = 2e-5             # difference of outputs whose values are about 1: both sides compute in f32 on the same cache
-ROUNDED = {8: 0.05, 4: 0.5}  # about twice the rms error, relative to the rms of outputs, that rounding caches makes by bits
+# The same of caches that the two sides rounded each in its own way, by their bits: rms of the difference relative to
+# that of the outputs, about twice what comes of the rounding.
+ROUNDED = {8: 0.05, 4: 0.5}
 
 
 def turn(side, repeated):
