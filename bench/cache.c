@@ -117,13 +117,14 @@ void fill_scales(const tdm_tensor *tensor, float *scale, struct random *random)
 void label_attention(const struct job *job, char *shape, char *dtypes)
 {
     const struct gqa_shape *s = &job->gqa;
+    static const char *const lengths[] = {[EQUAL] = "", [RAGGED] = " ragged", [ONE_LONG] = " one long"};
     int64_t k = job->value[OPTION_CACHE_K], v = job->value[OPTION_CACHE_V];
     int n = snprintf(shape, LABEL_SIZE, "b%" PRId64 " h%" PRId64 "/%" PRId64 " d%" PRId64, s->batch, s->q_heads,
                      s->kv_heads, s->head_dim);
     if (s->v_head_dim != s->head_dim)
         n += snprintf(shape + n, LABEL_SIZE - (size_t)n, "/%" PRId64, s->v_head_dim);
     n += snprintf(shape + n, LABEL_SIZE - (size_t)n, " q%" PRId64 " kv%" PRId64 "%s", s->q_len, s->kv_len,
-                  s->ragged ? " ragged" : "");
+                  lengths[s->lengths]);
     static const struct {
         enum option_id id;
         const char *text;

@@ -60,9 +60,11 @@ static void keep_event(void *user, const tdm_event *event)
     *(tdm_event *)user = *event;
 }
 
-/* Copies that exceed twice the L3 cache, so that none is left in it when its turn comes again. */
+/* With --cold, copies that exceed twice the L3 cache, so that none is left in it when its turn comes again. */
 static int copies_of(const struct job *job, const tdm_device_info *cpu)
 {
+    if (job->value[OPTION_COPIES])
+        return (int)job->value[OPTION_COPIES];
     if (!job->value[OPTION_COLD])
         return 1;
     int64_t cache = cpu->cache[2] ? cpu->cache[2] : UNKNOWN_L3;
@@ -164,6 +166,7 @@ bool measure(struct job *job, struct result *result)
     good = good && prepare(job, &cpu, &copies) && rehearse(&session, job, copies, result);
     session_close(&session);
     result->threads = cpu.threads;
+    result->copies = copies;
     result->impl = event.impl;
     result->leaf = event.leaf;
     good = good && measure_timed(job, copies, &event, result);

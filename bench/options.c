@@ -51,7 +51,7 @@ static const struct name cache_names[] = {
 static const struct name dtype_names[] = {{"f32", TDM_F32}, {"f16", TDM_F16}, {"bf16", TDM_BF16}, {NULL, 0}};
 static const struct name scale_names[] = {{"f32", TDM_F32}, {"bf16", TDM_BF16}, {"e8m0", TDM_E8M0}, {NULL, 0}};
 static const struct name suite_names[] = {
-    {"smoke", SUITE_SMOKE}, {"decode", SUITE_DECODE}, {"prefill", SUITE_PREFILL}, {NULL, 0}};
+    {"smoke", SUITE_SMOKE}, {"decode", SUITE_DECODE}, {"prefill", SUITE_PREFILL}, {"cliffs", SUITE_CLIFFS}, {NULL, 0}};
 
 #define ANY (~0u)
 #define ATTENTION (OP_BIT_GQA | OP_BIT_KV_APPEND | OP_BIT_KV_SHIFT)
@@ -105,6 +105,8 @@ static const struct option {
     [OPTION_REPEAT] = {"--repeat", INTEGER, ANY, false, 0, 0, MAX_REPEATS, NULL,
                        "measured runs; 0: for half a second, at least 5"},
     [OPTION_COLD] = {"--cold", FLAG, ANY, false, 0, 0, 0, NULL, "rotate over copies that exceed twice the L3 cache"},
+    [OPTION_COPIES] = {"--copies", INTEGER, ANY, false, 0, 0, MAX_COPIES, NULL,
+                       "rotate over so many copies; 0: one, or as --cold says"},
     [OPTION_SEED] = {"--seed", INTEGER, ANY, false, 0, 0, INT64_MAX, NULL, "of the random data"},
     [OPTION_CHECK] = {"--check", FLAG, ANY, false, 0, 0, 0, NULL, "compare with a reference in double (slow)"},
     [OPTION_PEAK] = {"--peak", FLAG, ANY, false, 0, 0, 0, NULL, "measure this machine's limits and the share reached"},

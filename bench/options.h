@@ -36,6 +36,7 @@ enum option_id {
     OPTION_WARMUP,
     OPTION_REPEAT,
     OPTION_COLD,
+    OPTION_COPIES,
     OPTION_SEED,
     OPTION_CHECK,
     OPTION_PEAK,
@@ -46,6 +47,7 @@ enum option_id {
 
 #define MAX_VALUES 32     /* in one list    */
 #define MAX_REPEATS 10000 /* measured runs  */
+#define MAX_COPIES 10000
 
 /* What an option was set to, or its default. Names stand for numbers, a flag is 0 or 1. */
 struct option_values {

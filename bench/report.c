@@ -21,6 +21,7 @@ static const struct column {
     {"threads", offsetof(struct result, threads), NUMBER, 7, "%.0f", ALWAYS},
     {"impl", offsetof(struct result, impl), POINTER, 12, NULL, ALWAYS},
     {"leaf", offsetof(struct result, leaf), POINTER, 10, NULL, ALWAYS},
+    {"copies", offsetof(struct result, copies), NUMBER, 6, "%.0f", ALWAYS},
     {"repeats", offsetof(struct result, repeats), NUMBER, 7, "%.0f", ALWAYS},
     {"median_us", offsetof(struct result, median_us), NUMBER, 11, "%.2f", ALWAYS},
     {"p10_us", offsetof(struct result, p10_us), NUMBER, 11, "%.2f", ALWAYS},

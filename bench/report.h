@@ -10,7 +10,7 @@ struct result {
     const char *op;
     char shape[LABEL_SIZE], dtypes[LABEL_SIZE];
     const char *impl, *leaf;
-    double threads, repeats;
+    double threads, copies, repeats; /* copies of the data that the runs rotate over: 1 is warm */
     double median_us, p10_us, p90_us, min_us;
     double gb_per_s, gflop_per_s;           /* ideal traffic and work over the median      */
     double error;                           /* with --check                                */

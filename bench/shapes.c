@@ -4,70 +4,87 @@
 #define SMOKE SUITE_SMOKE
 #define DECODE SUITE_DECODE
 #define PREFILL SUITE_PREFILL
+#define CLIFFS SUITE_CLIFFS
 #define CAUSAL -1, 0
 
 /* clang-format off */
 const struct gqa_shape gqa_shapes[] = {
     /* name                suites           batch heads dims      q_len kv_len  windows ragged */
-    {"decode-1",           TESTS,           1, 1, 1, 16, 16,      1, 1,         CAUSAL, false},
-    {"decode-33",          TESTS | SMOKE,   1, 4, 2, 64, 64,      1, 33,        CAUSAL, false},
-    {"decode-300",         TESTS,           1, 8, 2, 128, 128,    1, 300,       CAUSAL, false},
-    {"decode-split",       TESTS,           1, 2, 1, 64, 64,      1, 2500,      CAUSAL, false},
-    {"decode-batch",       TESTS,           5, 6, 3, 32, 32,      1, 70,        CAUSAL, true},
-    {"decode-batch-257",   TESTS,           257, 2, 1, 8, 8,      1, 9,         CAUSAL, true},
-    {"decode-model",       TESTS | DECODE,  1, 9, 3, 64, 64,      1, 512,       CAUSAL, false},
-    {"speculate-4",        TESTS,           2, 4, 2, 64, 64,      4, 100,       CAUSAL, false},
-    {"prefill-17",         TESTS,           1, 4, 2, 64, 64,      17, 17,       CAUSAL, false},
-    {"prefill-130",        TESTS | SMOKE,   1, 6, 2, 64, 64,      130, 130,     CAUSAL, false},
-    {"prefill-batch",      TESTS,           4, 2, 1, 32, 32,      40, 40,       CAUSAL, true},
-    {"chunk-65",           TESTS,           1, 4, 1, 64, 64,      65, 200,      CAUSAL, false},
-    {"chunk-ragged",       TESTS,           5, 4, 2, 40, 40,      33, 150,      CAUSAL, true},
-    {"bidirectional",      TESTS,           2, 4, 2, 64, 64,      50, 80,       -1, -1, false},
-    {"window-left",        TESTS,           1, 4, 2, 64, 64,      90, 300,      16, 0,  false},
-    {"window-own-token",   TESTS,           2, 2, 1, 32, 32,      20, 30,       0, 0,   false},
-    {"window-both",        TESTS,           3, 4, 2, 32, 32,      70, 140,      33, 5,  true},
-    {"window-decode",      TESTS,           1, 4, 2, 64, 64,      1, 1500,      127, 0, false},
+    {"decode-1",           TESTS,           1, 1, 1, 16, 16,      1, 1,         CAUSAL, EQUAL},
+    {"decode-33",          TESTS | SMOKE,   1, 4, 2, 64, 64,      1, 33,        CAUSAL, EQUAL},
+    {"decode-300",         TESTS,           1, 8, 2, 128, 128,    1, 300,       CAUSAL, EQUAL},
+    {"decode-split",       TESTS,           1, 2, 1, 64, 64,      1, 2500,      CAUSAL, EQUAL},
+    {"decode-batch",       TESTS,           5, 6, 3, 32, 32,      1, 70,        CAUSAL, RAGGED},
+    {"decode-batch-257",   TESTS,           257, 2, 1, 8, 8,      1, 9,         CAUSAL, RAGGED},
+    {"decode-model",       TESTS | DECODE,  1, 9, 3, 64, 64,      1, 512,       CAUSAL, EQUAL},
+    {"speculate-4",        TESTS,           2, 4, 2, 64, 64,      4, 100,       CAUSAL, EQUAL},
+    {"prefill-17",         TESTS,           1, 4, 2, 64, 64,      17, 17,       CAUSAL, EQUAL},
+    {"prefill-130",        TESTS | SMOKE,   1, 6, 2, 64, 64,      130, 130,     CAUSAL, EQUAL},
+    {"prefill-batch",      TESTS,           4, 2, 1, 32, 32,      40, 40,       CAUSAL, RAGGED},
+    {"chunk-65",           TESTS,           1, 4, 1, 64, 64,      65, 200,      CAUSAL, EQUAL},
+    {"chunk-ragged",       TESTS,           5, 4, 2, 40, 40,      33, 150,      CAUSAL, RAGGED},
+    {"bidirectional",      TESTS,           2, 4, 2, 64, 64,      50, 80,       -1, -1, EQUAL},
+    {"window-left",        TESTS,           1, 4, 2, 64, 64,      90, 300,      16, 0,  EQUAL},
+    {"window-own-token",   TESTS,           2, 2, 1, 32, 32,      20, 30,       0, 0,   EQUAL},
+    {"window-both",        TESTS,           3, 4, 2, 32, 32,      70, 140,      33, 5,  RAGGED},
+    {"window-decode",      TESTS,           1, 4, 2, 64, 64,      1, 1500,      127, 0, EQUAL},
 
-    {"group-1",            TESTS,           1, 5, 5, 24, 24,      3, 20,        CAUSAL, false},
-    {"group-2",            TESTS,           1, 4, 2, 24, 24,      3, 20,        CAUSAL, false},
-    {"group-3",            TESTS,           1, 6, 2, 24, 24,      3, 20,        CAUSAL, false},
-    {"group-4",            TESTS,           1, 8, 2, 24, 24,      3, 20,        CAUSAL, false},
-    {"group-5",            TESTS,           1, 10, 2, 24, 24,     3, 20,        CAUSAL, false},
-    {"group-6",            TESTS,           1, 12, 2, 24, 24,     3, 20,        CAUSAL, false},
-    {"group-7",            TESTS,           1, 14, 2, 24, 24,     3, 20,        CAUSAL, false},
-    {"group-8",            TESTS,           1, 16, 2, 24, 24,     3, 20,        CAUSAL, false},
-    {"group-12",           TESTS,           1, 24, 2, 24, 24,     3, 20,        CAUSAL, false},
-    {"group-16",           TESTS,           1, 32, 2, 24, 24,     3, 20,        CAUSAL, false},
-    {"one-kv-head",        TESTS,           2, 12, 1, 64, 64,     2, 40,        CAUSAL, false},
+    {"group-1",            TESTS,           1, 5, 5, 24, 24,      3, 20,        CAUSAL, EQUAL},
+    {"group-2",            TESTS,           1, 4, 2, 24, 24,      3, 20,        CAUSAL, EQUAL},
+    {"group-3",            TESTS,           1, 6, 2, 24, 24,      3, 20,        CAUSAL, EQUAL},
+    {"group-4",            TESTS,           1, 8, 2, 24, 24,      3, 20,        CAUSAL, EQUAL},
+    {"group-5",            TESTS,           1, 10, 2, 24, 24,     3, 20,        CAUSAL, EQUAL},
+    {"group-6",            TESTS,           1, 12, 2, 24, 24,     3, 20,        CAUSAL, EQUAL},
+    {"group-7",            TESTS,           1, 14, 2, 24, 24,     3, 20,        CAUSAL, EQUAL},
+    {"group-8",            TESTS,           1, 16, 2, 24, 24,     3, 20,        CAUSAL, EQUAL},
+    {"group-12",           TESTS,           1, 24, 2, 24, 24,     3, 20,        CAUSAL, EQUAL},
+    {"group-16",           TESTS,           1, 32, 2, 24, 24,     3, 20,        CAUSAL, EQUAL},
+    {"one-kv-head",        TESTS,           2, 12, 1, 64, 64,     2, 40,        CAUSAL, EQUAL},
 
-    {"dim-1",              TESTS,           1, 2, 1, 1, 1,        2, 20,        CAUSAL, false},
-    {"dim-7",              TESTS,           2, 2, 1, 7, 7,        3, 35,        CAUSAL, false},
-    {"dim-8",              TESTS,           1, 2, 1, 8, 8,        3, 35,        CAUSAL, false},
-    {"dim-33",             TESTS,           1, 2, 2, 33, 33,      9, 35,        CAUSAL, false},
-    {"dim-72",             TESTS,           1, 2, 1, 72, 72,      3, 35,        CAUSAL, false},
-    {"dim-80",             TESTS,           1, 2, 1, 80, 80,      3, 35,        CAUSAL, false},
-    {"dim-96",             TESTS,           1, 2, 1, 96, 96,      3, 35,        CAUSAL, false},
-    {"dim-112",            TESTS,           1, 2, 1, 112, 112,    3, 35,        CAUSAL, false},
-    {"dim-192",            TESTS,           1, 2, 1, 192, 192,    3, 35,        CAUSAL, false},
-    {"dim-256",            TESTS,           1, 2, 1, 256, 256,    18, 35,       CAUSAL, false},
-    {"dim-512",            TESTS,           1, 2, 1, 512, 512,    3, 35,        CAUSAL, false},
-    {"dims-192-128",       TESTS,           1, 4, 2, 192, 128,    6, 35,        CAUSAL, false},
-    {"dims-9-30",          TESTS,           1, 4, 2, 9, 30,       6, 35,        CAUSAL, false},
+    {"dim-1",              TESTS,           1, 2, 1, 1, 1,        2, 20,        CAUSAL, EQUAL},
+    {"dim-7",              TESTS,           2, 2, 1, 7, 7,        3, 35,        CAUSAL, EQUAL},
+    {"dim-8",              TESTS,           1, 2, 1, 8, 8,        3, 35,        CAUSAL, EQUAL},
+    {"dim-33",             TESTS,           1, 2, 2, 33, 33,      9, 35,        CAUSAL, EQUAL},
+    {"dim-72",             TESTS,           1, 2, 1, 72, 72,      3, 35,        CAUSAL, EQUAL},
+    {"dim-80",             TESTS,           1, 2, 1, 80, 80,      3, 35,        CAUSAL, EQUAL},
+    {"dim-96",             TESTS,           1, 2, 1, 96, 96,      3, 35,        CAUSAL, EQUAL},
+    {"dim-112",            TESTS,           1, 2, 1, 112, 112,    3, 35,        CAUSAL, EQUAL},
+    {"dim-192",            TESTS,           1, 2, 1, 192, 192,    3, 35,        CAUSAL, EQUAL},
+    {"dim-256",            TESTS,           1, 2, 1, 256, 256,    18, 35,       CAUSAL, EQUAL},
+    {"dim-512",            TESTS,           1, 2, 1, 512, 512,    3, 35,        CAUSAL, EQUAL},
+    {"dims-192-128",       TESTS,           1, 4, 2, 192, 128,    6, 35,        CAUSAL, EQUAL},
+    {"dims-9-30",          TESTS,           1, 4, 2, 9, 30,       6, 35,        CAUSAL, EQUAL},
 
-    {"decode-16/8-512",    DECODE,          1, 16, 8, 128, 128,   1, 512,       CAUSAL, false},
-    {"decode-16/8-2048",   DECODE,          1, 16, 8, 128, 128,   1, 2048,      CAUSAL, false},
-    {"decode-16/8-8192",   DECODE,          1, 16, 8, 128, 128,   1, 8192,      CAUSAL, false},
-    {"decode-32/8-2048",   DECODE,          1, 32, 8, 128, 128,   1, 2048,      CAUSAL, false},
-    {"decode-32/4-2048",   DECODE,          1, 32, 4, 128, 128,   1, 2048,      CAUSAL, false},
-    {"decode-8/8-2048",    DECODE,          1, 8, 8, 128, 128,    1, 2048,      CAUSAL, false},
-    {"decode-8-ragged",    DECODE,          8, 16, 8, 128, 128,   1, 2048,      CAUSAL, true},
-    {"speculate-16/8",     DECODE,          1, 16, 8, 128, 128,   4, 2048,      CAUSAL, false},
-    {"prefill-model",      PREFILL,         1, 9, 3, 64, 64,      512, 512,     CAUSAL, false},
-    {"prefill-16/8-512",   PREFILL,         1, 16, 8, 128, 128,   512, 512,     CAUSAL, false},
-    {"prefill-16/8-1024",  PREFILL,         1, 16, 8, 128, 128,   1024, 1024,   CAUSAL, false},
-    {"prefill-16/8-2048",  PREFILL,         1, 16, 8, 128, 128,   2048, 2048,   CAUSAL, false},
-    {"prefill-32/8-1024",  PREFILL,         1, 32, 8, 128, 128,   1024, 1024,   CAUSAL, false},
-    {"chunk-16/8",         PREFILL,         1, 16, 8, 128, 128,   256, 2048,    CAUSAL, false},
+    {"decode-16/8-512",    DECODE,          1, 16, 8, 128, 128,   1, 512,       CAUSAL, EQUAL},
+    {"decode-16/8-2048",   DECODE,          1, 16, 8, 128, 128,   1, 2048,      CAUSAL, EQUAL},
+    {"decode-16/8-8192",   DECODE,          1, 16, 8, 128, 128,   1, 8192,      CAUSAL, EQUAL},
+    {"decode-16/8-32768",  DECODE,          1, 16, 8, 128, 128,   1, 32768,     CAUSAL, EQUAL},
+    {"decode-32/8-2048",   DECODE,          1, 32, 8, 128, 128,   1, 2048,      CAUSAL, EQUAL},
+    {"decode-32/4-2048",   DECODE,          1, 32, 4, 128, 128,   1, 2048,      CAUSAL, EQUAL},
+    {"decode-8/8-2048",    DECODE,          1, 8, 8, 128, 128,    1, 2048,      CAUSAL, EQUAL},
+    {"decode-8-ragged",    DECODE,          8, 16, 8, 128, 128,   1, 2048,      CAUSAL, RAGGED},
+    {"speculate-16/8",     DECODE,          1, 16, 8, 128, 128,   4, 2048,      CAUSAL, EQUAL},
+    {"prefill-model",      PREFILL,         1, 9, 3, 64, 64,      512, 512,     CAUSAL, EQUAL},
+    {"prefill-16/8-512",   PREFILL,         1, 16, 8, 128, 128,   512, 512,     CAUSAL, EQUAL},
+    {"prefill-16/8-1024",  PREFILL,         1, 16, 8, 128, 128,   1024, 1024,   CAUSAL, EQUAL},
+    {"prefill-16/8-2048",  PREFILL,         1, 16, 8, 128, 128,   2048, 2048,   CAUSAL, EQUAL},
+    {"prefill-32/8-1024",  PREFILL,         1, 32, 8, 128, 128,   1024, 1024,   CAUSAL, EQUAL},
+    {"chunk-16/8",         PREFILL,         1, 16, 8, 128, 128,   256, 2048,    CAUSAL, EQUAL},
+
+    {"cliff-dim-64",       CLIFFS,          1, 16, 8, 64, 64,     1, 2048,     CAUSAL, EQUAL},
+    {"cliff-dim-72",       CLIFFS,          1, 16, 8, 72, 72,     1, 2048,     CAUSAL, EQUAL},
+    {"cliff-dim-80",       CLIFFS,          1, 16, 8, 80, 80,     1, 2048,     CAUSAL, EQUAL},
+    {"cliff-dim-96",       CLIFFS,          1, 16, 8, 96, 96,     1, 2048,     CAUSAL, EQUAL},
+    {"cliff-dim-128",      CLIFFS,          1, 16, 8, 128, 128,   1, 2048,     CAUSAL, EQUAL},
+    {"cliff-dim-256",      CLIFFS,          1, 16, 8, 256, 256,   1, 2048,     CAUSAL, EQUAL},
+    {"cliff-keys-2047",    CLIFFS,          1, 16, 8, 128, 128,   1, 2047,     CAUSAL, EQUAL},
+    {"cliff-keys-2049",    CLIFFS,          1, 16, 8, 128, 128,   1, 2049,     CAUSAL, EQUAL},
+    {"cliff-new-2",        CLIFFS,          1, 16, 8, 128, 128,   2, 2048,     CAUSAL, EQUAL},
+    {"cliff-new-3",        CLIFFS,          1, 16, 8, 128, 128,   3, 2048,     CAUSAL, EQUAL},
+    {"cliff-new-4",        CLIFFS,          1, 16, 8, 128, 128,   4, 2048,     CAUSAL, EQUAL},
+    {"cliff-new-8",        CLIFFS,          1, 16, 8, 128, 128,   8, 2048,     CAUSAL, EQUAL},
+    {"cliff-new-9",        CLIFFS,          1, 16, 8, 128, 128,   9, 2048,     CAUSAL, EQUAL},
+    {"one-long",           CLIFFS,          64, 4, 2, 64, 64,     1, 32768,    CAUSAL, ONE_LONG},
 };
 const int gqa_shape_count = sizeof gqa_shapes / sizeof gqa_shapes[0];
 
@@ -123,6 +140,12 @@ const struct fp8_shape fp8_shapes[] = {
     {"4096-33",            PREFILL,         33, 4096, 4096,  1, 128},
     {"4096-64",            PREFILL,         64, 4096, 4096,  1, 128},
     {"4096-512",           PREFILL,         512, 4096, 4096, 1, 128},
+    {"cliff-8",            CLIFFS,          8, 4096, 4096,   1, 128},
+    {"cliff-9",            CLIFFS,          9, 4096, 4096,   1, 128},
+    {"cliff-16",           CLIFFS,          16, 4096, 4096,  1, 128},
+    {"cliff-17",           CLIFFS,          17, 4096, 4096,  1, 128},
+    {"cliff-32",           CLIFFS,          32, 4096, 4096,  1, 128},
+    {"cliff-33",           CLIFFS,          33, 4096, 4096,  1, 128},
 };
 /* clang-format on */
 const int fp8_shape_count = sizeof fp8_shapes / sizeof fp8_shapes[0];
@@ -130,12 +153,10 @@ const int fp8_shape_count = sizeof fp8_shapes / sizeof fp8_shapes[0];
 void gqa_shape_lengths(const struct gqa_shape *shape, int64_t b, int32_t *q_len, int32_t *kv_len)
 {
     int64_t tokens = shape->kv_len;
-    if (shape->ragged && b == 1)
-        tokens = 1;
-    else if (shape->ragged && b == 2)
-        tokens = 0;
-    else if (shape->ragged)
-        tokens = shape->kv_len - b * shape->kv_len / (shape->batch + 1);
+    if (shape->lengths == ONE_LONG && b > 0)
+        tokens = 2 * b + 1;
+    if (shape->lengths == RAGGED)
+        tokens = b == 1 ? 1 : b == 2 ? 0 : shape->kv_len - b * shape->kv_len / (shape->batch + 1);
     *kv_len = (int32_t)tokens;
     *q_len = (int32_t)(shape->q_len < tokens ? shape->q_len : tokens);
 }

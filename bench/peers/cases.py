@@ -1,29 +1,53 @@
-"""The cases that peers are compared on, and their data."""
+"""The attention that is compared with peers: shapes, caches, threads, and how many times faster ours has to be."""
 from dataclasses import dataclass
-
-import numpy as np
+from pathlib import Path
 
 BITS = {"f32": 32, "int8-tensor": 8, "int8-channel": 8, "int4-channel": 4}
-REQUIRED = {"decode": 1.5, "prefill": 4.0}  # how many times faster than the peer, where a case demands it
 
 
 @dataclass(frozen=True)
 class Case:
-    phase: str  # decode: one new token after kv_len - 1 others; prefill: kv_len new tokens
+    peer: str
+    phase: str  # decode: one new token after the others; prefill: all are new; chunk: the last 256 are
     cache: str
     kv_len: int
     threads: int
-    q_heads: int = 16
-    kv_heads: int = 8
+    required: float
+    heads: str = "16/8"
     head_dim: int = 128
+    batch: int = 1
+    ragged: bool = False  # sequence b of the batch has kv_len >> b tokens
 
     @property
     def name(self):
-        return f"{self.phase} {self.q_heads}/{self.kv_heads} {self.cache} T={self.kv_len} threads={self.threads}"
+        batch = f" batch={self.batch}" + (" ragged" if self.ragged else "") if self.batch > 1 else ""
+        return f"{self.phase} {self.heads} d{self.head_dim} {self.cache} T={self.kv_len}{batch} threads={self.threads}"
+
+    @property
+    def part(self):
+        """Which of the last line's numbers the case counts for: a chunk is a prefill."""
+        return self.peer if self.peer == "ggml" else f"{self.peer} {self.phase.replace('chunk', 'prefill')}"
+
+    @property
+    def q_heads(self):
+        return int(self.heads.split("/")[0])
+
+    @property
+    def kv_heads(self):
+        return int(self.heads.split("/")[1])
+
+    @property
+    def kv_lens(self):
+        return [self.kv_len >> b if self.ragged else self.kv_len for b in range(self.batch)]
 
     @property
     def q_len(self):
-        return 1 if self.phase == "decode" else self.kv_len
+        """New tokens of the longest sequence; a shorter one has no more than it has tokens."""
+        return {"decode": 1, "prefill": self.kv_len, "chunk": 256}[self.phase]
+
+    @property
+    def q_lens(self):
+        return [min(self.q_len, length) for length in self.kv_lens]
 
     @property
     def bits(self):
@@ -33,50 +57,66 @@ class Case:
     def per_channel(self):
         return self.cache.endswith("-channel")
 
-    @property
-    def required(self):
-        """The ratio that this case has to reach, or None."""
-        demanded = self.cache == "int8-tensor" and self.kv_len == 2048 and self.threads == 1
-        return REQUIRED[self.phase] if demanded else None
+
+def has_amx():
+    return " amx_int8 " in Path("/proc/cpuinfo").read_text(encoding="utf-8").replace("\n", " ")
 
 
-def all_cases(threads):
-    lengths = {"decode": (512, 2048, 8192), "prefill": (512, 1024, 2048)}
-    return [Case(phase, cache, kv_len, count) for count in threads for phase in lengths for cache in BITS
-            for kv_len in lengths[phase]]
+OV_PREFILL = 3 if has_amx() else 1.3
+LENGTHS = (512, 2048, 8192, 32768)
+ORT, OV, GGML = "onnxruntime", "openvino", "ggml"
+
+TABLE = [
+    # peer, phase, cache, heads, head_dim, lengths, threads, required
+    (ORT, "decode", "int8-tensor", "16/8", 128, LENGTHS, (1, 2), 2),
+    (ORT, "decode", "int8-tensor", "8/8", 128, (2048, 8192), (1,), 1.4),
+    (ORT, "decode", "int8-tensor", "32/8", 128, (2048, 8192), (1,), 3),
+    (ORT, "decode", "int8-tensor", "32/8", 128, (2048,), (2,), 3),
+    (ORT, "decode", "int8-tensor", "32/4", 128, (2048, 32768), (1,), 4),
+    (ORT, "decode", "int8-channel", "16/8", 128, (2048, 8192), (1,), 2),
+    (ORT, "decode", "int8-tensor", "16/8", 64, (2048, 8192), (1,), 2),
+    (ORT, "decode", "int4-channel", "16/8", 128, LENGTHS, (1,), 6),
+    (ORT, "decode", "int4-channel", "16/8", 128, (2048,), (2,), 6),
+    (ORT, "decode", "int4-channel", "32/4", 128, (2048,), (1,), 6),
+    (ORT, "decode", "int4-channel", "16/8", 64, (2048,), (1,), 6),
+    (ORT, "decode", "f32", "16/8", 128, LENGTHS, (1,), 1),
+    (ORT, "decode", "f32", "16/8", 64, (2048,), (1,), 1),
+    (ORT, "prefill", "int8-tensor", "16/8", 128, (512, 1024, 2048), (1,), 8),
+    (ORT, "prefill", "int8-tensor", "16/8", 128, (1024,), (2,), 8),
+    (ORT, "prefill", "int8-tensor", "8/8", 128, (512,), (1,), 8),
+    (ORT, "prefill", "int8-tensor", "32/8", 128, (512,), (1,), 8),
+    (ORT, "prefill", "int8-tensor", "32/4", 128, (512,), (1,), 8),
+    (ORT, "prefill", "int8-tensor", "16/8", 64, (1024,), (1,), 8),
+    (ORT, "prefill", "int8-channel", "16/8", 128, (512,), (1,), 8),
+    (ORT, "prefill", "int4-channel", "16/8", 128, (512,), (1,), 1),
+    (ORT, "prefill", "f32", "16/8", 128, (512, 1024, 2048), (1,), 2),
+    (ORT, "prefill", "f32", "16/8", 128, (1024,), (2,), 2),
+    (ORT, "prefill", "f32", "16/8", 64, (1024,), (1,), 2),
+    (ORT, "chunk", "int8-tensor", "16/8", 128, (2048,), (1,), 1),
+    (ORT, "chunk", "f32", "16/8", 128, (2048,), (1,), 1),
+    (OV, "decode", "int8-tensor", "16/8", 128, LENGTHS, (1,), 3),
+    (OV, "decode", "int8-tensor", "32/8", 128, (2048,), (1,), 3),
+    (OV, "decode", "int8-tensor", "32/4", 128, (2048,), (1,), 3),
+    (OV, "decode", "int8-tensor", "16/8", 128, (2048,), (2,), 3),
+    (OV, "prefill", "int8-tensor", "16/8", 128, (512, 1024, 4096), (1,), OV_PREFILL),
+    (OV, "prefill", "int8-tensor", "16/8", 128, (1024,), (2,), OV_PREFILL),
+    (OV, "prefill", "f32", "16/8", 128, (512, 1024, 4096), (1,), 1),
+    (GGML, "decode", "int8-tensor", "16/8", 128, (512, 2048, 8192), (1,), 4),
+    (GGML, "decode", "int8-tensor", "32/8", 128, (2048,), (1,), 4),
+    (GGML, "decode", "int8-tensor", "16/8", 128, (2048,), (2,), 4),
+    (GGML, "decode", "int4-channel", "16/8", 128, (2048, 8192), (1,), 4),
+    (GGML, "prefill", "int8-tensor", "16/8", 128, (512, 1024), (1,), 6),
+    (GGML, "prefill", "int8-tensor", "16/8", 128, (1024,), (2,), 6),
+    (GGML, "prefill", "int4-channel", "16/8", 128, (512,), (1,), 6),
+]
 
 
-class Data:
-    """Normal q, k and v as [1, tokens, heads * head_dim]; caches [1, kv_heads, kv_len, row] filled up to the
-    new tokens; scales that cover three to five standard deviations, so that some values clamp."""
-
-    def __init__(self, case, seed=0):
-        random = np.random.default_rng(seed)
-        new, heads, dim = case.q_len, case.kv_heads, case.head_dim
-
-        def normal(*shape):
-            return random.standard_normal(shape, np.float32)
-
-        self.q = normal(1, new, case.q_heads * dim)
-        self.k, self.v = normal(1, new, heads * dim), normal(1, new, heads * dim)
-        largest = {32: None, 8: 127, 4: 7}[case.bits]
-        count = heads * dim if case.per_channel else 1
-        self.k_scale, self.v_scale = ((random.uniform(3, 5, count) / (largest or 1)).astype(np.float32)
-                                      for _ in range(2))
-        self.k_cache, self.v_cache = (store(normal(heads, case.kv_len, dim), scale, case)
-                                      for scale in (self.k_scale, self.v_scale))
-        for cache in (self.k_cache, self.v_cache):
-            cache[:, :, case.kv_len - new:] = 0
-
-
-def store(values, scale, case):
-    """Values [heads, rows, channels] as cache bytes."""
-    if case.bits == 32:
-        return values[None].copy()
-    scale = scale.reshape(case.kv_heads, 1, case.head_dim) if case.per_channel else scale
-    limit = 1 << (case.bits - 1)
-    codes = np.clip(np.rint(values / scale), -limit, limit - 1).astype(np.int8)
-    if case.bits == 4:
-        nibbles = (codes + 8).astype(np.uint8)
-        codes = nibbles[..., 0::2] | nibbles[..., 1::2] << 4
-    return codes[None]
+def all_cases():
+    for peer, phase, cache, heads, head_dim, lengths, threads, required in TABLE:
+        for count in threads:
+            for kv_len in lengths:
+                yield Case(peer, phase, cache, kv_len, count, required, heads, head_dim)
+    for cache in ("int8-tensor", "f32"):
+        yield Case(ORT, "decode", cache, 1024, 2, 1, batch=8)
+        yield Case(ORT, "decode", cache, 8192, 2, 1, batch=8, ragged=True)
+        yield Case(ORT, "prefill", cache, 512, 2, 1, batch=4, ragged=True)

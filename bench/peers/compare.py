@@ -1,100 +1,65 @@
-"""Tandem's attention beside ONNX Runtime's, on the same inputs, in one process, taking turns."""
+"""Tandem beside its peers and beside the machine's limits, as one table, and how far over or under what is required
+the worst case of each part is."""
 import argparse
 import csv
-import statistics
 import sys
-import time
 
-import numpy as np
+import attention
+import matmul
+import model
+import roofline
+from row import cells, show
 
-from cases import Data, all_cases
-from ort import OrtGqa
-from tandem import TandemGqa
-from tandem_api import Library
-
-ROUNDS = 5
-TURN_SECONDS = 0.1       # of one side in one round, at least one run
-QUIET_SECONDS = 0.2      # ONNX Runtime's threads spin for some time after a run
-TOLERANCE = 2e-5         # of outputs whose values are about 1: both sides compute in f32
-COLUMNS = {"case": "<43", "ours_us": ">11", "peer_us": ">11", "ours_min_us": ">11", "peer_min_us": ">11",
-           "peer_path": ">9", "ratio": ">6", "required": ">8", "max_difference": ">14", "same_cache": ">10"}
+PARTS = ("onnxruntime decode", "onnxruntime prefill", "openvino decode", "openvino prefill", "ggml", "fp8_matmul",
+         "model")
+LIMITS = ("roofline decode", "roofline prefill")  # goals: falling short of them is no failure
+MEASURES = {"roofline": roofline.rows, "attention": attention.rows, "fp8_matmul": matmul.rows, "model": model.rows}
 
 
-def turn(side):
-    """Microseconds of each run in one turn; the first run warms the caches and does not count."""
-    side.run()
-    times, end = [], time.perf_counter() + TURN_SECONDS
-    while not times or time.perf_counter() < end:
-        start = time.perf_counter()
-        side.run()
-        times.append((time.perf_counter() - start) * 1e6)
-    return times
+def write(path, table):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, cells(None))
+        writer.writeheader()
+        writer.writerows(map(cells, table))
 
 
-def measure(sides, threads):
-    """The microseconds of each side's runs over all rounds."""
-    times = {name: [] for name in sides}
-    for _ in range(ROUNDS):
-        for name, side in sides.items():
-            times[name] += turn(side)
-            time.sleep(QUIET_SECONDS if threads > 1 else 0)
-    return times
+def worst(table, part, value):
+    """The smallest value of a part's rows; not a number when none was measured."""
+    return min((value(row) for row in table if row.part == part), default=float("nan"))
 
 
-def compare(library, case):
-    data = Data(case)
-    ours = TandemGqa(library, case, data)
-    sides = {"ours": ours, "flash": OrtGqa(case, data, flash=True), "naive": OrtGqa(case, data, flash=False)}
-    times = measure(sides, case.threads)
-    median = {name: statistics.median(values) for name, values in times.items()}
-    path = min(("flash", "naive"), key=median.get)
-    peer = sides[path]
-    same_cache = np.array_equal(ours.k_cache, peer.k_cache) and np.array_equal(ours.v_cache, peer.v_cache)
-    difference = float(np.abs(ours.out - peer.out).max())
-    ours.close()
-    return {"case": case.name, "ours_us": round(median["ours"], 1), "peer_us": round(median[path], 1),
-            "ours_min_us": round(min(times["ours"]), 1), "peer_min_us": round(min(times[path]), 1), "peer_path": path,
-            "ratio": round(median[path] / median["ours"], 2), "required": case.required or "",
-            "max_difference": f"{difference:.1e}", "same_cache": "yes" if same_cache else "no"}
-
-
-def agrees(row):
-    return float(row["max_difference"]) <= TOLERANCE and row["same_cache"] == "yes"
-
-
-def print_row(row):
-    print("  ".join(format(row[name], width) for name, width in COLUMNS.items()), flush=True)
+def summary(table):
+    numbers = ", ".join(f"{part} {worst(table, part, lambda row: row.over):.2f}" for part in PARTS)
+    shares = ", ".join(f"{part.split()[1]} {100 * worst(table, part, lambda row: row.ratio):.0f} %" for part in LIMITS)
+    return f"measured over required, worst: {numbers}; roofline: {shares}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", required=True, help="path of libtandem.so")
+    parser.add_argument("--tool", required=True, help="path of tandem")
+    parser.add_argument("--run", required=True, help="path of tandem-run")
+    parser.add_argument("--model", required=True, help="the example model, in FP8")
+    parser.add_argument("--gguf", required=True, help="the folder of llama.cpp's copies of it")
     parser.add_argument("--csv", help="write the table to this file")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="cases whose name contains this text")
+    parser.add_argument("--threads", type=int, default=2, help="measure one thread and up to so many (2)")
+    parser.add_argument("--only", default="", help="attention whose case contains this text")
+    parser.add_argument("--parts", nargs="+", choices=MEASURES, default=[*MEASURES])
     options = parser.parse_args()
 
-    library, rows, worst = Library(options.library), [], {}
-    print_row({name: name for name in COLUMNS})
-    for case in all_cases(options.threads):
-        if options.only not in case.name:
-            continue
-        row = compare(library, case)
-        rows.append(row)
-        print_row(row)
-        if case.required:
-            worst[case.phase] = min(worst.get(case.phase, float("inf")), row["ratio"] / case.required)
+    table = []
+    show(None)
+    for part in options.parts:
+        for row in MEASURES[part](options):
+            table.append(row)
+            show(row)
     if options.csv:
-        with open(options.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(rows)
-
-    wrong = [row["case"] for row in rows if not agrees(row)]
-    if wrong:
-        print("outputs or caches differ:", "; ".join(wrong))
-    print("worst measured/required:", ", ".join(f"{phase} {value:.2f}" for phase, value in worst.items()) or "no case")
-    return 1 if wrong or any(value < 1 for value in worst.values()) else 0
+        write(options.csv, table)
+    for row in table:
+        if row.wrong:
+            print(f"{row.part} {row.case}: {row.wrong}")
+    print(summary(table))
+    return 1 if any(row.wrong or row.over < 1 and row.part in PARTS for row in table) else 0
 
 
 if __name__ == "__main__":

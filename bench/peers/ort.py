@@ -60,6 +60,9 @@ class OrtRun:
     def run(self):
         self.session.run_with_iobinding(self.binding)
 
+    def close(self):
+        self.binding = self.session = None
+
 
 class OrtGqa:
     """One of the comparison's cases; run() appends the new tokens and attends."""
@@ -67,13 +70,14 @@ class OrtGqa:
     def __init__(self, case, data, flash):
         self.k_cache, self.v_cache = np.empty_like(data.k_cache), np.empty_like(data.v_cache)
         self.out = np.empty_like(data.q)
-        length = np.array([case.kv_len], np.int32)
+        lengths, longest = np.array(case.kv_lens, np.int32), np.array([case.kv_len], np.int32)
         attributes = {"num_heads": case.q_heads, "kv_num_heads": case.kv_heads}
         inputs = {"query": data.q, "key": data.k, "value": data.v, "past_key": data.k_cache,
-                  "past_value": data.v_cache, "seqlens_k": length - 1, "total_sequence_length": length}
+                  "past_value": data.v_cache, "seqlens_k": lengths - 1, "total_sequence_length": longest}
         if case.bits < 32:
             kind = "PER_CHANNEL" if case.per_channel else "PER_TENSOR"
             attributes |= {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": case.bits}
             inputs |= {"k_scale": data.k_scale, "v_scale": data.v_scale}
         outputs = {"output": self.out, "present_key": self.k_cache, "present_value": self.v_cache}
-        self.run = OrtRun(attributes, inputs, outputs, flash, in_place=True, threads=case.threads).run
+        session = OrtRun(attributes, inputs, outputs, flash, in_place=True, threads=case.threads)
+        self.run, self.close = session.run, session.close

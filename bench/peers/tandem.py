@@ -10,9 +10,10 @@ DTYPE = {32: F32, 8: I8, 4: I4}
 
 
 def tokens(case, heads, count):
-    """[1, count, heads * head_dim] floats, seen as [1, heads, count, head_dim]."""
+    """[batch, count, heads * head_dim] floats, seen as [batch, heads, count, head_dim]."""
     row = case.head_dim * 4
-    return Tensor(dtype=F32, rank=4, dim=(1, heads, count, case.head_dim), stride=(0, row, heads * row, 0))
+    return Tensor(dtype=F32, rank=4, dim=(case.batch, heads, count, case.head_dim),
+                  stride=(count * heads * row, row, heads * row, 0))
 
 
 class TandemGqa:
@@ -22,7 +23,8 @@ class TandemGqa:
         self.library = library
         self.k_cache, self.v_cache = data.k_cache.copy(), data.v_cache.copy()
         self.out = np.empty_like(data.q)
-        self.lengths = [np.array([n], np.int32) for n in (case.q_len, case.kv_len - case.q_len, case.kv_len)]
+        new, length = np.array(case.q_lens, np.int32), np.array(case.kv_lens, np.int32)
+        self.lengths = new, length - new, length
         self.data = data  # keeps alive what the arguments point to
         self.ctx = library.make("tdm_open", VERSION, c.byref(Options(threads=case.threads)))
         self._make_ops(case)
@@ -31,7 +33,7 @@ class TandemGqa:
     def _make_ops(self, case):
         scaling = UNSCALED if case.bits == 32 else PER_CHANNEL if case.per_channel else PER_TENSOR
         side = Tensor(dtype=DTYPE[case.bits], rank=4, scaling=scaling,
-                      dim=(1, case.kv_heads, case.kv_len, case.head_dim))
+                      dim=(case.batch, case.kv_heads, case.kv_len, case.head_dim))
         cache = KvCache(k=side, v=side)
         new = tokens(case, case.kv_heads, case.q_len)
         query = tokens(case, case.q_heads, case.q_len)

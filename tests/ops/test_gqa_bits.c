@@ -14,9 +14,9 @@ static const struct cache_type caches[] = {{TDM_F32, TDM_UNSCALED, TDM_F16, TDM_
                                            {TDM_I8, TDM_PER_CHANNEL, TDM_I4, TDM_PER_TOKEN},
                                            {TDM_I4, TDM_PER_TENSOR, TDM_BF16, TDM_UNSCALED}};
 
-static const struct gqa_shape shapes[] = {{"ragged prefill", 0, 5, 4, 2, 40, 40, 50, 300, -1, 0, true},
-                                          {"ragged decode", 0, 5, 6, 2, 64, 64, 1, 1100, -1, 0, true},
-                                          {"ragged window", 0, 4, 4, 4, 33, 20, 70, 200, 40, 5, true}};
+static const struct gqa_shape shapes[] = {{"ragged prefill", 0, 5, 4, 2, 40, 40, 50, 300, -1, 0, RAGGED},
+                                          {"ragged decode", 0, 5, 6, 2, 64, 64, 1, 1100, -1, 0, RAGGED},
+                                          {"ragged window", 0, 4, 4, 4, 33, 20, 70, 200, 40, 5, RAGGED}};
 
 /* The same problem for one of its sequences alone, in the same memory. */
 struct alone {

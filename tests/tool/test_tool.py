@@ -140,6 +140,12 @@ def test_the_grid_in_csv():
     assert all(None not in row.values() and float(row["median_us"]) > 0 for row in rows)
 
 
+def test_copies():
+    for options, copies in (((), 1), (("--copies", "3"), 3)):
+        row, = bench_json("gqa", "--kv-len", "16", "--threads", "1", *options)
+        assert row["copies"] == copies, row
+
+
 def test_peak_and_share():
     row, = bench_json("fp8_matmul", "--n", "64", "--k", "64", "--threads", "1", "--peak")
     shares = [row[name] / row["peak_" + name] for name in ("gb_per_s", "gflop_per_s")]
