@@ -158,7 +158,7 @@ bool measure(struct job *job, struct result *result)
     tdm_event event = {0};
     tdm_device_info cpu = TDM_INIT(tdm_device_info);
     struct session session;
-    int copies;
+    int copies = 1;
     bool good = session_open(&session, job, (tdm_options){.trace = keep_event, .user = &event}) == TDM_OK &&
                 tdm_device_get(session.ctx, CPU, &cpu) == TDM_OK;
     if (!good)

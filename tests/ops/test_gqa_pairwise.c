@@ -57,7 +57,7 @@ enum { SMALLEST_HEAD = 0, WIDE_HEADS = 7 };
 enum phase { DECODE, SPECULATE_2, SPECULATE_5, SPECULATE_16, CHUNK, PREFILL, CROSS, PHASES };
 static const int32_t kv_lens[] = {1, 127, 128, 129, 300, LONGEST};
 enum { LONG = 4 }; /* from here on, too many queries for a prefill */
-enum batch { ALONE, EQUAL, RAGGED, BATCHES };
+enum batch { ALONE, ALL_EQUAL, DIFFERENT, BATCHES };
 enum sink { NO_SINK, SMOOTH, PER_HEAD, SINKS };
 
 /* ---- factors ------------------------------------------------------------------------------------- */
@@ -164,15 +164,15 @@ static void set_shape(const int *level, struct combination *c)
 {
     int64_t head_dim = head_dims[level[HEAD_DIMS]][0], kv_heads = level[HEAD_DIMS] >= WIDE_HEADS ? 1 : 2;
     int32_t n = kv_lens[level[KV_LEN]];
-    const int32_t lengths[BATCH] = {n, level[BATCH_KIND] == RAGGED ? (n + 1) / 2 : n, 0};
+    const int32_t lengths[BATCH] = {n, level[BATCH_KIND] == DIFFERENT ? (n + 1) / 2 : n, 0};
     for (int b = 0; b < BATCH; b++) {
         c->kv_len[b] = lengths[b];
         c->q_len[b] = queries_of((enum phase)level[PHASE], lengths[b]);
     }
     c->shape = (struct gqa_shape){.name = "pairwise",
-                                  .batch = level[BATCH_KIND] == ALONE   ? 1
-                                           : level[BATCH_KIND] == EQUAL ? 2
-                                                                        : 3,
+                                  .batch = level[BATCH_KIND] == ALONE       ? 1
+                                           : level[BATCH_KIND] == ALL_EQUAL ? 2
+                                                                            : 3,
                                   .q_heads = groups[level[GROUP]] * kv_heads,
                                   .kv_heads = kv_heads,
                                   .head_dim = head_dim,
