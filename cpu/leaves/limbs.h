@@ -66,7 +66,7 @@ enum limb_rule {
 /* x[i] below this in magnitude is small. */
 static inline int32_t limb_small(enum limb_rule rule, int n)
 {
-    return rule == LIMBS_OF_QUERIES ? ((1 << 24) + n - 1) / n : 1 << 19;
+    return rule == LIMBS_OF_QUERIES ? ((1 << 24) + n - 1) / n : 1 << 21;
 }
 
 /* Whether a row may be held; `nonzero` of its numbers are not 0, and `small` of these are small. */
