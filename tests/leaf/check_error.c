@@ -1,5 +1,5 @@
-/* qk and sv on data that is hard on them, where a table has another way than f32: its error is at most 1.25 times that of
- * its base's leaf, root mean square and largest over all outputs of a case. */
+/* qk and sv on data that is hard on them, where a table has another way than f32: its error is at most 1.25 times that
+ * of its base's leaf, root mean square and largest over all outputs of a case. */
 #include "cpu/isa.h"
 #include "stored.h"
 
