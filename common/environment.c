@@ -50,7 +50,11 @@ enum { SWITCHES = sizeof switches / sizeof *switches };
 static const struct {
     const char *name, *rows;
 } tiers[] = {
-    {"scalar", "scalar"}, {"neon", "neon"}, {"sdot", "neon_dotprod"}, {"avx2", "avx2"}, {"vnni", "avx512vnni_1,avx512vnni_2,avx512vnni,avx512"},
+    {"scalar", "scalar"},
+    {"neon", "neon"},
+    {"sdot", "neon_dotprod"},
+    {"avx2", "avx2"},
+    {"vnni", "avx512vnni_1,avx512vnni_2,avx512vnni,avx512"},
 };
 enum { TIERS = sizeof tiers / sizeof *tiers };
 

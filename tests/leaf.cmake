@@ -1,6 +1,6 @@
 # The program that checks the leaves.
-tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_fp8.c leaf/check_rows.c leaf/check_score.c
-                          leaf/check_softmax.c leaf/check_widen.c)
+tandem_program(leaf_check leaf/leaf_check.c leaf/check_dots.c leaf/check_error.c leaf/check_fp8.c leaf/check_rows.c
+                          leaf/check_score.c leaf/check_softmax.c leaf/check_widen.c)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   return()
 endif()

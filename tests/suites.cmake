@@ -30,10 +30,10 @@ tandem_suites(ops
 
 # Once more on a machine that has AVX-512, or seems to.
 if(TARGET leaf_emulated)
-  foreach(suite IN ITEMS gqa_shapes gqa_pairwise product)
+  foreach(suite IN ITEMS gqa_shapes gqa_pairwise int8_decode product)
     tandem_program(ops_${suite}_emulated ops/test_${suite}.c leaf/emulated_rows.c $<TARGET_OBJECTS:leaf_emulated>)
     target_link_libraries(ops_${suite}_emulated PRIVATE ops_helpers)
-    tandem_check(ops_${suite}_emulated ops 900 ops_${suite}_emulated --jobs 1)
+    tandem_check(ops_${suite}_emulated ops 1800 ops_${suite}_emulated --jobs 1)
   endforeach()
 endif()
 

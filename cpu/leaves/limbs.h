@@ -31,7 +31,7 @@ static inline int32_t limb_top(int limbs)
 
 /* What a 1 stands for in a row whose largest magnitude is this; 0 when the row cannot be held: it has a NaN, an
  * infinity, or nothing above 2^-95. A power of two where results must be exact, so that the numbers of a row whose
- * magnitudes lie within a factor of 2^7 are. A row of zeros may have any unit. */
+ * magnitudes lie within a factor of 100 are. A row of zeros may have any unit. */
 static inline float limb_unit(float largest, int limbs)
 {
     if (largest == 0)
@@ -66,7 +66,7 @@ enum limb_rule {
 /* x[i] below this in magnitude is small. */
 static inline int32_t limb_small(enum limb_rule rule, int n)
 {
-    return rule == LIMBS_OF_QUERIES ? ((1 << 24) + n - 1) / n : 1 << 19;
+    return rule == LIMBS_OF_QUERIES ? ((1 << 24) + n - 1) / n : 1 << 21;
 }
 
 /* Whether a row may be held; `nonzero` of its numbers are not 0, and `small` of these are small. */

@@ -114,7 +114,7 @@ INLINE vf limbs_joined(const vi *dot, const int limbs, vf unit)
 
 enum { PANEL = 64, STEP = 4 * PANEL, PANEL_BYTES = LIMB_TERMS / 4 * STEP };
 
-/* n bytes of each of four rows, `apart` from each other; p is the first. `whole`: there are four rows and 16 bytes. Else no
+/* n bytes of each of four rows, `apart` from each other; p is row 0. `whole`: there are four rows of 16 bytes. Else no
  * row is behind the last, and nothing is read behind n <= 16 bytes. */
 INLINE __m512i four_rows(const char *p, int64_t stride, int row, int apart, int last, int n, const bool whole)
 {

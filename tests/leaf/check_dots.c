@@ -35,8 +35,8 @@ static struct leaf_rows random_left(struct suite *suite, struct shape is, int co
     return left;
 }
 
-/* What a row of fixed point may be off by in each number, as part of the largest: weights of integers on every table, and
- * all that meets integers on an approximate one, which is named after its limbs. */
+/* What each number on the left may be off by, as part of the largest of its row: weights of integers on every table, and
+ * whatever meets integers on an approximate one, which is named after its limbs. */
 static double fixed_point(const struct leaf_table *table, enum leaf_type type, bool weights)
 {
     if (type != LEAF_I8 && type != LEAF_I4)

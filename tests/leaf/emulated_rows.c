@@ -1,5 +1,5 @@
-/* cpu/isa.c for a machine that has AVX-512: the leaf rows are those in portable C, under their own names. A suite that is
- * linked with this runs every op on them. */
+/* cpu/isa.c as on a machine that has AVX-512: the leaf rows are those in portable C, under their own names. A suite that
+ * is linked with this runs every op on them. */
 #define cpu_leaves rows_of_this_machine
 #define cpu_detect detect_this_machine
 #include "cpu/isa.c"

@@ -25,6 +25,7 @@ static const struct {
 } checks[] = {
     {"qk", check_qk, true},
     {"sv", check_sv, true},
+    {"error", check_error, true},
     {"dot_i8", check_dot_i8, false},
     {"widen", check_widen, true},
     {"transpose", check_transpose, true},

@@ -14,8 +14,8 @@ struct variant {
     char label[80];  /* "flash on avx2"                      */
 };
 
-/* The usable variants of an op on the CPU, on leaves that keep the numeric contract: of impls that keep it too, or of those
- * that give it up. */
+/* The usable variants of an op on the CPU, on leaves that keep the numeric contract: of impls that keep it too, or of
+ * those that give it up. */
 int variants_of(const char *op, bool approximate, const struct variant **variants);
 
 /* A context whose runs of the op can only use this variant, and a count of what its runs used. */
