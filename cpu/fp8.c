@@ -25,20 +25,22 @@ bool fp8_done_without_depth(const struct fp8 *f)
     return true;
 }
 
-void fp8_load_activations(const struct fp8 *f, int64_t row, float *out)
+void fp8_load_activations(const struct fp8 *f, int64_t row, int64_t k, int64_t n, float *out)
 {
+    enum { PIECE = 512 };
     const tdm_tensor *a = &f->desc->a;
-    enum { PIECE = 1 << 20 }; /* the leaf counts channels in int */
-    for (int64_t k = 0; k < f->k; k += PIECE) {
-        int64_t element = a->stride[1];
-        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + k * element), 0, NULL};
-        f->leaf->widen[cpu_leaf_type(a->dtype)](source, out + k, 0, 1, (int)min64(PIECE, f->k - k));
+    const struct leaf_table *leaf = f->leaf;
+    for (int64_t done = 0; done < n; done += PIECE) {
+        int part = (int)min64(PIECE, n - done);
+        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + (k + done) * a->stride[1]), 0, NULL};
+        leaf->widen[cpu_leaf_type(a->dtype)](source, out + done, 0, 1, part);
+        if (f->desc->has_a_scale) {
+            uint8_t codes[PIECE];
+            leaf->to_f8(out + done, f->args->a_scale, false, codes, part);
+            leaf->widen[LEAF_F8E4M3]((struct leaf_rows){codes, 0, NULL}, out + done, 0, 1, part);
+            leaf->scale(out + done, NULL, f->args->a_scale[0], part);
+        }
     }
-    if (!f->desc->has_a_scale)
-        return;
-    float scale = f->args->a_scale[0];
-    for (int64_t k = 0; k < f->k; k++)
-        out[k] = scale == 0 ? 0 : round_to_e4m3(out[k] / scale) * scale;
 }
 
 const float *fp8_scales(const struct fp8 *f, int64_t n, float *buffer)

@@ -17,13 +17,16 @@
  *   v_transpose(x)                the VW x VW matrix in x[VW]
  *   v_load_T(row, i)              elements i .. i + VW of a stored row of type T, widened exactly
  *   v_part_T(row, i, n)           the first n of them, nothing read behind; the other lanes hold finite values
- *   v_pair_f8e4m3(row, i, x)      x[0] and x[1]: the 2 * VW elements from i on times 2^-8, the cheapest multiple
+ *   v_step_f8e4m3(codes, x, top)  FP8_STEP elements times 2^-8, the cheapest multiple, as FP8_STEP / VW vectors. It may
+ *                                 take a NaN for a number: then it is in the result, top with these codes seen
+ *   v_tops_nan(top)               whether it is
  *   vb, vi, DOT_STEP              bytes as an integer dot takes them; a vector of its 32-bit sums; bytes of a step
  *   v_bytes(p)                    DOT_STEP bytes
  *   v_bytes_part(p, n)            the first n of them (0 < n < DOT_STEP), nothing read behind; the others 0
  *   v_no_sums v_dot(acc, a, b)    acc and the products of the bytes of a and b, exact
  *   v_totals(acc, n, out)         as v_sums, of vi
  *   v_store_f16 v_store_bf16 (p, x), v_store_i8(p, x) with x in [-128, 127]: rounded to nearest even
+ *   v_store_f8e4m3(p, x)          the same, saturating at 448; a NaN stays one
  *
  * and the register blocking: how many rows a block holds and, for each count of rows, how much of the other side. */
 #ifndef VEC_H

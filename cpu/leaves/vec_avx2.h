@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6, DOT_STEP = 16 };
+enum { VW = 8, QK_ROWS = 4, SV_ROWS = 6, DOT_STEP = 16, FP8_STEP = 32 };
 #define QK_KEYS(rows) ((rows) == 1 ? 8 : (rows) == 2 ? 4 : 3)
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : (rows) <= 3 ? 4 : 2)
-#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+#define FP8_PARTS(rows) ((rows) <= 3 ? 4 : (rows) <= 6 ? 2 : 1)
 
 typedef __m256 vf;
 typedef __m256 vm;
@@ -309,11 +309,22 @@ INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
     return from_f8e4m3(_mm256_castsi256_si128(halves_of_e4m3(codes)));
 }
 
-INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+INLINE vi v_step_f8e4m3(const char *codes, vf *x, vi top)
 {
-    __m256i halves = halves_of_e4m3(_mm_loadu_si128((const __m128i *)(row + i)));
-    x[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
-    x[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+    const __m256i zero = _mm256_setzero_si256(), mask = _mm256_set1_epi16((short)0xbfff);
+    __m256i all = _mm256_loadu_si256((const __m256i *)codes);
+    __m256i even = _mm256_and_si256(_mm256_srai_epi16(_mm256_unpacklo_epi8(zero, all), 1), mask);
+    __m256i odd = _mm256_and_si256(_mm256_srai_epi16(_mm256_unpackhi_epi8(zero, all), 1), mask);
+    x[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(even));
+    x[1] = _mm256_cvtph_ps(_mm256_castsi256_si128(odd));
+    x[2] = _mm256_cvtph_ps(_mm256_extracti128_si256(even, 1));
+    x[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
+    return _mm256_max_epu8(top, _mm256_add_epi8(all, all));
+}
+
+INLINE bool v_tops_nan(vi top)
+{
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi8(top, _mm256_set1_epi8((char)0xfe))) != 0;
 }
 
 INLINE vi v_no_sums(void)
@@ -378,6 +389,22 @@ INLINE void v_store_i8(int8_t *p, vf x)
     __m256i i = _mm256_cvtps_epi32(x);
     __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(halves, halves));
+}
+
+/* Below 2^-6 the step of e4m3 is 2^-9, that of f32 at 2^14; above, the code is the upper bits of the f32. */
+INLINE void v_store_f8e4m3(uint8_t *p, vf x)
+{
+    vf magnitude = _mm256_min_ps(v_abs(x), _mm256_set1_ps(448.0f)), base = _mm256_set1_ps(0x1p14f);
+    __m256i bits = _mm256_castps_si256(magnitude),
+            odd = _mm256_and_si256(_mm256_srli_epi32(bits, 20), _mm256_set1_epi32(1));
+    __m256i large = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7ffff - (120 << 23)));
+    __m256i small = _mm256_sub_epi32(_mm256_castps_si256(v_add(magnitude, base)), _mm256_castps_si256(base));
+    vf code = v_select(v_lt(magnitude, _mm256_set1_ps(0x1p-6f)), _mm256_castsi256_ps(small),
+                       _mm256_castsi256_ps(_mm256_srli_epi32(large, 20)));
+    vf nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7f));
+    __m256i sign = _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(x), 24), _mm256_set1_epi32(0x80));
+    __m128i halves = low_halves(_mm256_or_si256(_mm256_castps_si256(v_select(v_eq(x, x), code, nan)), sign));
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(halves, halves));
 }
 
 #endif

@@ -9,10 +9,10 @@
 #include <immintrin.h>
 #endif
 
-enum { VW = 16, QK_ROWS = 4, SV_ROWS = 12 };
+enum { VW = 16, QK_ROWS = 4, SV_ROWS = 12, FP8_STEP = 32 };
 #define QK_KEYS(rows) ((rows) <= 2 ? 8 : 4)
 #define SV_VECTORS(rows) ((rows) <= 3 ? 8 : (rows) <= 6 ? 4 : 2)
-#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
+#define FP8_PARTS(rows) ((rows) <= 4 ? 4 : 2)
 
 typedef __m512 vf;
 typedef __mmask16 vm;
@@ -218,10 +218,16 @@ INLINE vf from_i4(__m128i x)
 }
 
 /* A code sign-extended, shifted left by 7 and with bit 14 cleared is an f16 of 2^-8 times its value, subnormals
- * included. Only the NaN codes need repair: with the sign set they are 0xbf80, and all ones is a NaN in f16. */
+ * included. NaN codes become numbers. */
+INLINE __m512i numbers_of_e4m3(__m256i x)
+{
+    return _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(x), 7), _mm512_set1_epi16((short)0xbfff));
+}
+
+/* With the sign set those numbers are 0xbf80, and all ones is a NaN in f16. */
 INLINE __m512i halves_of_e4m3(__m256i x)
 {
-    __m512i half = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(x), 7), _mm512_set1_epi16((short)0xbfff));
+    __m512i half = numbers_of_e4m3(x);
     __m512i negative = _mm512_or_si512(half, _mm512_set1_epi16((short)0x8000));
     __mmask32 is_nan = _mm512_cmpeq_epi16_mask(negative, _mm512_set1_epi16((short)0xbf80));
     return _mm512_mask_blend_epi16(is_nan, half, _mm512_set1_epi16(-1));
@@ -293,11 +299,18 @@ INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
     return from_f8e4m3(_mm_maskz_loadu_epi8(first_lanes(n), row + i));
 }
 
-INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+INLINE vi v_step_f8e4m3(const char *codes, vf *x, vi top)
 {
-    __m512i halves = halves_of_e4m3(_mm256_loadu_si256((const __m256i *)(row + i)));
+    __m256i all = _mm256_loadu_si256((const __m256i *)codes);
+    __m512i halves = numbers_of_e4m3(all);
     x[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
     x[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
+    return _mm512_max_epu8(top, _mm512_zextsi256_si512(_mm256_add_epi8(all, all)));
+}
+
+INLINE bool v_tops_nan(vi top)
+{
+    return _mm512_cmpeq_epi8_mask(top, _mm512_set1_epi8((char)0xfe)) != 0;
 }
 
 #ifndef VEC_BYTE_DOTS
@@ -364,6 +377,22 @@ INLINE void v_store_bf16(uint16_t *p, vf x)
 INLINE void v_store_i8(int8_t *p, vf x)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
+/* Below 2^-6 the step of e4m3 is 2^-9, that of f32 at 2^14; above, the code is the upper bits of the f32. */
+INLINE void v_store_f8e4m3(uint8_t *p, vf x)
+{
+    vf magnitude = _mm512_min_ps(v_abs(x), _mm512_set1_ps(448.0f)), base = _mm512_set1_ps(0x1p14f);
+    __m512i bits = _mm512_castps_si512(magnitude),
+            odd = _mm512_and_si512(_mm512_srli_epi32(bits, 20), _mm512_set1_epi32(1));
+    __m512i large = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7ffff - (120 << 23)));
+    __m512i small = _mm512_sub_epi32(_mm512_castps_si512(v_add(magnitude, base)), _mm512_castps_si512(base));
+    vf code = v_select(v_lt(magnitude, _mm512_set1_ps(0x1p-6f)), _mm512_castsi512_ps(small),
+                       _mm512_castsi512_ps(_mm512_srli_epi32(large, 20)));
+    vf nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7f));
+    __m512i sign = _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(x), 24), _mm512_set1_epi32(0x80));
+    __m512i code_and_sign = _mm512_or_si512(_mm512_castps_si512(v_select(v_eq(x, x), code, nan)), sign);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(code_and_sign));
 }
 
 #endif

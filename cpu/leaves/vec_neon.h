@@ -2,15 +2,16 @@
 #ifndef VEC_NEON_H
 #define VEC_NEON_H
 
+#include "common/convert.h"
 #include "vec.h"
 
 #include <arm_neon.h>
 #include <string.h>
 
-enum { VW = 4, QK_ROWS = 4, SV_ROWS = 6, DOT_STEP = 16 };
+enum { VW = 4, QK_ROWS = 4, SV_ROWS = 6, DOT_STEP = 16, FP8_STEP = 8 };
 #define QK_KEYS(rows) ((rows) <= 2 ? 8 : 4)
 #define SV_VECTORS(rows) ((rows) <= 3 ? 8 : 4)
-#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+#define FP8_PARTS(rows) ((rows) <= 4 ? 4 : 2)
 
 typedef float32x4_t vf;
 typedef uint32x4_t vm;
@@ -259,11 +260,19 @@ INLINE vf v_part_f8e4m3(const char *row, int64_t i, int n)
     return from_f8e4m3(bytes_of(row + i, n));
 }
 
-INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+INLINE vi v_step_f8e4m3(const char *codes, vf *x, vi top)
 {
-    float16x8_t halves = halves_of_e4m3(bytes_of(row + i, 8));
+    float16x8_t halves = halves_of_e4m3(bytes_of(codes, 8));
     x[0] = vcvt_f32_f16(vget_low_f16(halves));
     x[1] = vcvt_high_f32_f16(halves);
+    return top;
+}
+
+/* The step knows NaN itself. */
+INLINE bool v_tops_nan(vi top)
+{
+    (void)top;
+    return false;
 }
 
 INLINE vi v_no_sums(void)
@@ -320,6 +329,14 @@ INLINE void v_store_i8(int8_t *p, vf x)
     int16x4_t halves = vmovn_s32(vcvtnq_s32_f32(x));
     int8x8_t bytes = vmovn_s16(vcombine_s16(halves, halves));
     memcpy(p, &bytes, 4);
+}
+
+INLINE void v_store_f8e4m3(uint8_t *p, vf x)
+{
+    float lane[VW];
+    vst1q_f32(lane, x);
+    for (int i = 0; i < VW; i++)
+        p[i] = e4m3_of_f32(lane[i]);
 }
 
 #endif

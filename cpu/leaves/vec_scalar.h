@@ -5,10 +5,10 @@
 #include "common/convert.h"
 #include "vec.h"
 
-enum { VW = 1, QK_ROWS = 4, SV_ROWS = 4, DOT_STEP = 1 };
+enum { VW = 1, QK_ROWS = 4, SV_ROWS = 4, DOT_STEP = 1, FP8_STEP = 2 };
 #define QK_KEYS(rows) 2
 #define SV_VECTORS(rows) ((rows) == 1 ? 8 : 2)
-#define FP8_COLUMNS(rows) ((rows) <= 2 ? 4 : 1)
+#define FP8_PARTS(rows) ((rows) <= 2 ? 4 : 1)
 
 typedef float vf;
 typedef bool vm;
@@ -172,10 +172,18 @@ INLINE vf v_load_f8e4m3(const char *row, int64_t i)
     return f32_of_e4m3(((const uint8_t *)row)[i]);
 }
 
-INLINE void v_pair_f8e4m3(const char *row, int64_t i, vf *x)
+INLINE vi v_step_f8e4m3(const char *codes, vf *x, vi top)
 {
-    x[0] = v_load_f8e4m3(row, i) * 0x1p-8f;
-    x[1] = v_load_f8e4m3(row, i + 1) * 0x1p-8f;
+    x[0] = v_load_f8e4m3(codes, 0) * 0x1p-8f;
+    x[1] = v_load_f8e4m3(codes, 1) * 0x1p-8f;
+    return top;
+}
+
+/* The step knows NaN itself. */
+INLINE bool v_tops_nan(vi top)
+{
+    (void)top;
+    return false;
 }
 
 #define v_part_f32(row, i, n) v_load_f32(row, i)
@@ -228,6 +236,11 @@ INLINE void v_store_i8(int8_t *p, vf x)
 {
     /* 1.5 * 2^23 leaves the rounded integer in the low bits. */
     *p = (int8_t)(bits_of_float(x + 0x1.8p23f) & 0xff);
+}
+
+INLINE void v_store_f8e4m3(uint8_t *p, vf x)
+{
+    *p = e4m3_of_f32(x);
 }
 
 #endif

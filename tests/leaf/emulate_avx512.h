@@ -35,6 +35,13 @@ EMULATED __m512 _mm512_mask_loadu_ps(__m512 fill, __mmask16 mask, const void *p)
     return fill;
 }
 
+EMULATED __m512i _mm512_zextsi256_si512(__m256i low)
+{
+    __m512i out = _mm512_setzero_si512();
+    memcpy(&out, &low, sizeof low);
+    return out;
+}
+
 EMULATED __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void *p)
 {
     return _mm512_mask_loadu_ps(_mm512_setzero_ps(), mask, p);
