@@ -29,6 +29,7 @@ set(TANDEM_SOURCES
     cpu/fp8.c
     cpu/fp8_gemm.c
     cpu/fp8_gemv.c
+    cpu/fp8_many.c
     cpu/gqa.c
     cpu/gqa_capture.c
     cpu/gqa_edit.c
@@ -52,13 +53,14 @@ set(isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${isa_avx2})
 set(isa_avx512vnni -mavx512vnni -mavx512vbmi ${isa_avx512})
 set(isa_avx512vnni_2 ${isa_avx512vnni})
 set(isa_avx512vnni_1 ${isa_avx512vnni})
+set(isa_amx ${isa_avx512vnni}) # tile instructions are written as assembly
 # Without a first scheduling gcc keeps blocks that fill the 32 registers in them.
 set(isa_neon $<$<C_COMPILER_ID:GNU>:-fno-schedule-insns>)
 set(isa_neon_dotprod -march=armv8.2-a+dotprod ${isa_neon})
 set(isa_neon_i8mm -march=armv8.2-a+dotprod+i8mm ${isa_neon})
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  set(isas avx2 avx512 avx512vnni avx512vnni_2 avx512vnni_1)
+  set(isas avx2 avx512 avx512vnni avx512vnni_2 avx512vnni_1 amx)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   set(isas neon neon_dotprod neon_i8mm)
 endif()

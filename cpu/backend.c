@@ -6,12 +6,11 @@
 #include <unistd.h>
 
 extern const struct impl cpu_kv_append, cpu_kv_shift, cpu_gqa_int8_decode, cpu_gqa_flash, cpu_gqa_naive,
-    cpu_merge_states, cpu_qk, cpu_sv, cpu_fp8_gemv, cpu_fp8_gemm, cpu_quantize, cpu_dequantize;
+    cpu_merge_states, cpu_qk, cpu_sv, cpu_fp8_gemv, cpu_fp8_many, cpu_fp8_gemm, cpu_quantize, cpu_dequantize;
 
 static const struct impl *const impls[] = {
-    &cpu_kv_append, &cpu_kv_shift, &cpu_gqa_int8_decode, &cpu_gqa_flash, &cpu_gqa_naive, &cpu_merge_states,
-    &cpu_qk,        &cpu_sv,       &cpu_fp8_gemv,        &cpu_fp8_gemm,  &cpu_quantize,  &cpu_dequantize,
-    NULL,
+    &cpu_kv_append, &cpu_kv_shift, &cpu_gqa_int8_decode, &cpu_gqa_flash, &cpu_gqa_naive, &cpu_merge_states, &cpu_qk,
+    &cpu_sv,        &cpu_fp8_gemv, &cpu_fp8_many,        &cpu_fp8_gemm,  &cpu_quantize,  &cpu_dequantize,   NULL,
 };
 
 static void open_leaf(struct cpu_state *state, struct cpu_leaf *leaf, const struct leaf_table *table)
@@ -39,6 +38,13 @@ static void demote(struct cpu_state *state)
             memcpy(state->leaves[i].reason, reason, sizeof reason);
 }
 
+/* Tiles have to be asked for. Nothing asks on behalf of a row that will not be used. */
+static void ask_for_tiles(struct cpu_leaf *leaf)
+{
+    if (!leaf->reason[0] && leaf->table.needs & CPU_AMX_TILE && !cpu_ask_for_tiles())
+        snprintf(leaf->reason, sizeof leaf->reason, "the system does not let this process use the tile registers");
+}
+
 static tdm_status cpu_open(const struct services *services, void **out)
 {
     struct cpu_state *state = services->alloc(services->ctx, sizeof *state);
@@ -50,8 +56,10 @@ static tdm_status cpu_open(const struct services *services, void **out)
     for (; cpu_leaves[state->leaf_count] && state->leaf_count < CPU_MAX_LEAVES; state->leaf_count++)
         open_leaf(state, &state->leaves[state->leaf_count], cpu_leaves[state->leaf_count]);
     demote(state);
-    for (int i = 0; i < state->leaf_count; i++)
+    for (int i = 0; i < state->leaf_count; i++) {
+        ask_for_tiles(&state->leaves[i]);
         state->leaves[i].usable = state->leaves[i].reason[0] == 0;
+    }
     services->log(services->ctx, TDM_LOG_INFO, "cpu: %s, %d threads", state->machine.name, services->threads);
     for (int i = 0; i < state->leaf_count; i++)
         services->log(services->ctx, TDM_LOG_INFO, "cpu: leaf %s: %s", state->leaves[i].table.name,
@@ -155,6 +163,46 @@ const struct leaf_table *cpu_leaf_for(const struct tdm_op *op, const tdm_lengths
 {
     const struct cpu_state *state = op->state;
     return &state->leaves[choose_leaf(op, lengths, NULL, 0)].table;
+}
+
+struct leaf_task {
+    const struct leaf_table *leaf;
+    tdm_task task;
+    void *arg;
+};
+
+static void run_leaf_task(void *opaque, int64_t i, int worker)
+{
+    const struct leaf_task *t = opaque;
+    t->leaf->enter();
+    t->task(t->arg, i, worker);
+    t->leaf->leave();
+}
+
+void cpu_parallel_for(const struct tdm_op *op, const struct leaf_table *leaf, int64_t n, tdm_task task, void *arg)
+{
+    const struct services *services = op->services;
+    struct leaf_task wrapped = {leaf, task, arg};
+    if (leaf->enter)
+        services->parallel_for(services->ctx, n, run_leaf_task, &wrapped);
+    else
+        services->parallel_for(services->ctx, n, task, arg);
+}
+
+enum { LEAST_GROUP = 32 }; /* channels that are worth a call of a leaf for many rows */
+
+leaf_qk *cpu_qk_of(const struct leaf_table *leaf, enum leaf_type type, int rows, int64_t group)
+{
+    if (rows <= leaf->direct_rows[type])
+        return leaf->qk[type];
+    return group && group < LEAST_GROUP ? NULL : leaf->qk_many[type];
+}
+
+leaf_sv *cpu_sv_of(const struct leaf_table *leaf, enum leaf_type type, int rows, int64_t group)
+{
+    if (rows <= leaf->direct_rows[type])
+        return leaf->sv[type];
+    return group && group < LEAST_GROUP ? NULL : leaf->sv_many[type];
 }
 
 void *cpu_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t row)

@@ -23,6 +23,14 @@ struct cpu_state {
 /* The leaf table a run of these lengths uses. */
 const struct leaf_table *cpu_leaf_for(const struct tdm_op *op, const tdm_lengths *lengths);
 
+/* Run `task`, which calls the leaves of this table, for i in [0, n) on the pool. */
+void cpu_parallel_for(const struct tdm_op *op, const struct leaf_table *leaf, int64_t n, tdm_task task, void *arg);
+
+/* The leaf for so many rows on what is stored, NULL where it pays to widen it first. `group`: channels that share a scale,
+ * 0 for all of them. */
+leaf_qk *cpu_qk_of(const struct leaf_table *leaf, enum leaf_type type, int rows, int64_t group);
+leaf_sv *cpu_sv_of(const struct leaf_table *leaf, enum leaf_type type, int rows, int64_t group);
+
 /* Row [batch, head, row] of a settled rank-4 tensor; dimensions of 1 are broadcast. */
 void *cpu_row(const tdm_tensor *tensor, const void *data, int64_t batch, int64_t head, int64_t row);
 

@@ -10,6 +10,13 @@ struct fp8 fp8_open(const struct tdm_op *op, const struct run *run)
     return f;
 }
 
+int fp8_few_rows(const struct tdm_op *op, const struct leaf_table *leaf)
+{
+    enum { LEAST_BLOCK = 32 }; /* of the depth, with one scale: fp8_many starts a sum for each */
+    bool many = leaf->fp8_many && op->desc.fp8_matmul.b.block[1] >= LEAST_BLOCK;
+    return many ? leaf->fp8_rows : FP8_FEW_ROWS;
+}
+
 bool fp8_done_without_depth(const struct fp8 *f)
 {
     if (f->args->m == 0 || f->n == 0)

@@ -14,6 +14,11 @@ struct fp8 {
 
 struct fp8 fp8_open(const struct tdm_op *op, const struct run *run);
 
+enum { FP8_FEW_ROWS = 8 }; /* that the leaf fp8_dot takes */
+
+/* Rows of activations up to which fp8_dot is the leaf to call. Above, fp8_many is where this is below FP8_FEW_ROWS. */
+int fp8_few_rows(const struct tdm_op *op, const struct leaf_table *leaf);
+
 /* Whether the run is finished without reading a weight: no rows, no columns, or k = 0, where out is the bias. */
 bool fp8_done_without_depth(const struct fp8 *f);
 

@@ -143,8 +143,8 @@ static tdm_status gemm_run(const struct tdm_op *op, const struct run *run)
         return TDM_OK;
     for (; g.row < g.f.args->m; g.row += g.rows) {
         g.rows = min64(CHUNK * CHUNKS, g.f.args->m - g.row);
-        op->services->parallel_for(op->services->ctx, ceil_div(g.rows, GROUP), load_task, &g);
-        op->services->parallel_for(op->services->ctx, ceil_div(g.f.n, COLUMNS), panel_task, &g);
+        cpu_parallel_for(op, g.f.leaf, ceil_div(g.rows, GROUP), load_task, &g);
+        cpu_parallel_for(op, g.f.leaf, ceil_div(g.f.n, COLUMNS), panel_task, &g);
     }
     return TDM_OK;
 }

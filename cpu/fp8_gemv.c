@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { MAX_ROWS = 8, COLUMNS = 64, TASK_WEIGHTS = 1 << 16 };
+enum { COLUMNS = 64, TASK_WEIGHTS = 1 << 16 };
 
 struct gemv_layout {
     int64_t a_stride;
@@ -15,7 +15,7 @@ static struct gemv_layout lay_out(const tdm_fp8_matmul_desc *d, int threads)
     int64_t k = d->b.dim[1], blocks = k ? (k - 1) / d->b.block[1] + 1 : 0;
     struct gemv_layout g = {.a_stride = padded(k)};
     struct layout layout = {0}, worker = {0};
-    g.a = layout_add(&layout, min64(MAX_ROWS, d->a.dim[0]) * g.a_stride, sizeof(float));
+    g.a = layout_add(&layout, min64(FP8_FEW_ROWS, d->a.dim[0]) * g.a_stride, sizeof(float));
     layout_add(&worker, blocks, sizeof(float));
     g.scales_of_worker = worker.size;
     g.scales = layout_add(&layout, d->b.scale_dtype == TDM_F32 ? 0 : threads, worker.size);
@@ -41,7 +41,7 @@ static void columns_of_one_scale(const struct gemv *g, int64_t n, int64_t column
 {
     const struct fp8 *f = &g->f;
     const tdm_tensor *b = &f->desc->b;
-    float sums[MAX_ROWS][COLUMNS];
+    float sums[FP8_FEW_ROWS][COLUMNS];
     struct leaf_rows w = {at(f->args->b, n * b->stride[0]), b->stride[0], NULL};
     f->leaf->fp8_dot(g->a, g->a_stride, w, scales, scale_stride, b->block[1], sums[0], COLUMNS, (int)f->args->m,
                      (int)columns, f->k);
@@ -67,10 +67,10 @@ static void gemv_task(void *arg, int64_t task, int worker)
 
 static bool gemv_takes(const struct tdm_op *op, const tdm_lengths *lengths, char *reason)
 {
-    (void)op;
-    if (lengths->m <= MAX_ROWS)
+    int most = fp8_few_rows(op, cpu_leaf_for(op, lengths));
+    if (lengths->m <= most)
         return true;
-    snprintf(reason, REASON_SIZE, "m: got %lld, want at most %d", (long long)lengths->m, MAX_ROWS);
+    snprintf(reason, REASON_SIZE, "m: got %lld, want at most %d", (long long)lengths->m, most);
     return false;
 }
 
@@ -91,7 +91,7 @@ static tdm_status gemv_run(const struct tdm_op *op, const struct run *run)
         g.a_stride = g.layout.a_stride;
     }
     g.columns = min64(f->n, ceil_div(max64(COLUMNS, TASK_WEIGHTS / max64(1, f->k)), 8) * 8);
-    op->services->parallel_for(op->services->ctx, ceil_div(f->n, g.columns), gemv_task, &g);
+    cpu_parallel_for(op, f->leaf, ceil_div(f->n, g.columns), gemv_task, &g);
     return TDM_OK;
 }
 

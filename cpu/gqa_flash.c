@@ -179,7 +179,7 @@ tdm_status gqa_flash_run(const struct tdm_op *op, const struct run *run, bool in
             atomic_init(&f.pending[b * f.g.kv_heads + h], (int)p.parts);
     }
     f.first_task[batch] = tasks;
-    op->services->parallel_for(op->services->ctx, tasks, flash_task, &f);
+    cpu_parallel_for(op, f.g.leaf, tasks, flash_task, &f);
     return TDM_OK;
 }
 

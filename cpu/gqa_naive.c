@@ -76,7 +76,8 @@ static void attend(const struct gqa *g, int64_t batch, int64_t head, int64_t tok
     struct tile t = tile_open(g, batch, head, token * g->group, (int)g->group, n.tile, at(scratch, (int64_t)n.scratch));
     const float *v_scale = gather_v_scales(&t, at(scratch, (int64_t)n.v_scale));
     int keys = (int)view_count(t.view);
-    t.k_packed = t.v_packed = false;
+    t.qk = g->leaf->qk[cpu_leaf_type(t.k.dtype)];
+    t.sv = g->leaf->sv[cpu_leaf_type(t.v.dtype)];
     each_block(&t, score_block);
     for (int r = 0; r < t.rows && keys; r++)
         g->leaf->softmax(t.s + r * t.layout.s_stride, keys, NULL, v_scale, &t.m[r], &t.l[r]);
@@ -98,7 +99,7 @@ static void naive_task(void *arg, int64_t task, int worker)
 static tdm_status naive_run(const struct tdm_op *op, const struct run *run)
 {
     struct gqa g = gqa_open(op, run);
-    op->services->parallel_for(op->services->ctx, g.desc->q.dim[0] * g.kv_heads * g.desc->q.dim[2], naive_task, &g);
+    cpu_parallel_for(op, g.leaf, g.desc->q.dim[0] * g.kv_heads * g.desc->q.dim[2], naive_task, &g);
     return TDM_OK;
 }
 

@@ -48,8 +48,8 @@ struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t 
     struct tile t = {.g = g, .batch = batch, .head = head, .first = first, .rows = rows, .layout = layout};
     t.k = head_rows(&g->desc->cache.k, cache->k, cache->k_scale, batch, head, 0);
     t.v = head_rows(&g->desc->cache.v, cache->v, cache->v_scale, batch, head, 0);
-    t.k_packed = rows > g->leaf->direct_rows[cpu_leaf_type(t.k.dtype)];
-    t.v_packed = rows > g->leaf->direct_rows[cpu_leaf_type(t.v.dtype)];
+    t.qk = cpu_qk_of(g->leaf, cpu_leaf_type(t.k.dtype), rows, t.k.groups ? t.k.group : 0);
+    t.sv = cpu_sv_of(g->leaf, cpu_leaf_type(t.v.dtype), rows, t.v.groups ? t.v.group : 0);
     t.q = at(scratch, (int64_t)layout.q);
     t.s = at(scratch, (int64_t)layout.s);
     t.o = at(scratch, (int64_t)layout.o);
@@ -117,9 +117,8 @@ static void scores_by_group(struct tile *t, struct keys keys, float *s)
     const struct tile_layout *lay = &t->layout;
     for (int64_t group = 0; group < t->k.groups; group++) {
         int64_t channel = group * t->k.group;
-        leaf->qk[cpu_leaf_type(t->k.dtype)](t->q + channel, lay->q_stride, stored(&t->k, keys.row, channel), t->part,
-                                            lay->k_stride, t->rows, keys.n,
-                                            (int)min64(t->k.group, t->g->k_dim - channel), false);
+        t->qk(t->q + channel, lay->q_stride, stored(&t->k, keys.row, channel), t->part, lay->k_stride, t->rows, keys.n,
+              (int)min64(t->k.group, t->g->k_dim - channel), false);
         for (int r = 0; r < t->rows; r++)
             leaf->mul_add(t->part + r * lay->k_stride, t->scales + group * KEY_BLOCK, s + r * lay->s_stride, keys.n,
                           group > 0);
@@ -136,7 +135,7 @@ void tile_scores(struct tile *t, struct keys keys, float *s)
         turn_scales(t, &t->k, keys);
     if (t->g->integer) {
         tile_integer_scores(t, keys, s);
-    } else if (t->k_packed) {
+    } else if (!t->qk) {
         leaf->transpose[type](stored(&t->k, keys.row, 0), t->panel, lay->k_stride, keys.n, channels);
         for (int c = 0; c < channels && t->k.groups; c++)
             leaf->scale(t->panel + c * lay->k_stride, t->scales + c / t->k.group * KEY_BLOCK, 1, keys.n);
@@ -145,8 +144,8 @@ void tile_scores(struct tile *t, struct keys keys, float *s)
     } else if (t->k.groups) {
         scores_by_group(t, keys, s);
     } else {
-        leaf->qk[type](t->q, lay->q_stride, stored_before(&t->k, keys.row, &t->v, keys.row), s, lay->s_stride, t->rows,
-                       keys.n, channels, false);
+        t->qk(t->q, lay->q_stride, stored_before(&t->k, keys.row, &t->v, keys.row), s, lay->s_stride, t->rows, keys.n,
+              channels, false);
     }
 }
 
@@ -188,9 +187,8 @@ static void values_by_group(struct tile *t, struct keys keys, const float *s, bo
         for (int r = 0; r < t->rows; r++)
             leaf->mul_add(s + r * lay->s_stride, t->scales + group * KEY_BLOCK, t->part + r * lay->k_stride, keys.n,
                           false);
-        leaf->sv[cpu_leaf_type(t->v.dtype)](t->part, lay->k_stride, stored(&t->v, keys.row, channel), t->o + channel,
-                                            lay->o_stride, t->rows, keys.n,
-                                            (int)min64(t->v.group, t->g->v_dim - channel), accumulate);
+        t->sv(t->part, lay->k_stride, stored(&t->v, keys.row, channel), t->o + channel, lay->o_stride, t->rows, keys.n,
+              (int)min64(t->v.group, t->g->v_dim - channel), accumulate);
     }
 }
 
@@ -223,7 +221,7 @@ void tile_values(struct tile *t, struct keys keys, const float *s, bool all_seen
     bool may_hold_nan = t->v.groups || (type != LEAF_I8 && type != LEAF_I4);
     if (t->v.groups)
         turn_scales(t, &t->v, keys);
-    if (t->v_packed || (may_hold_nan && !all_seen)) {
+    if (!t->sv || (may_hold_nan && !all_seen)) {
         widen_values(t, keys);
         if (may_hold_nan && !all_seen && !panel_is_finite(t, keys.n))
             values_by_row(t, keys, s, accumulate);
@@ -233,8 +231,8 @@ void tile_values(struct tile *t, struct keys keys, const float *s, bool all_seen
     } else if (t->v.groups) {
         values_by_group(t, keys, s, accumulate);
     } else {
-        leaf->sv[type](s, lay->s_stride, stored_before(&t->v, keys.row, &t->k, keys.row + keys.n), t->o, lay->o_stride,
-                       t->rows, keys.n, (int)t->g->v_dim, accumulate);
+        t->sv(s, lay->s_stride, stored_before(&t->v, keys.row, &t->k, keys.row + keys.n), t->o, lay->o_stride, t->rows,
+              keys.n, (int)t->g->v_dim, accumulate);
     }
 }
 

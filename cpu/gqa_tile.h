@@ -22,7 +22,8 @@ struct tile {
     const struct gqa *g;
     int64_t batch, head, first; /* the first row */
     int rows;
-    bool k_packed, v_packed; /* enough rows to widen each block once and multiply matrices */
+    leaf_qk *qk; /* on what is stored; NULL: widen each block once and multiply matrices */
+    leaf_sv *sv;
     struct head_rows k, v;
     struct tile_layout layout;
     struct view view;             /* of all rows                                   */

@@ -17,10 +17,11 @@
 #endif
 
 extern const struct leaf_table leaf_scalar, leaf_avx2, leaf_avx512, leaf_avx512vnni, leaf_avx512vnni_2,
-    leaf_avx512vnni_1, leaf_neon, leaf_neon_dotprod, leaf_neon_i8mm;
+    leaf_avx512vnni_1, leaf_amx, leaf_neon, leaf_neon_dotprod, leaf_neon_i8mm;
 /* clang-format off */
 const struct leaf_table *const cpu_leaves[] = {
 #if defined(__x86_64__)
+    &leaf_amx,
     &leaf_avx512vnni_1, /* approximate: used where they are let in */
     &leaf_avx512vnni_2, /* likewise */
     &leaf_avx512vnni,
@@ -195,6 +196,16 @@ void cpu_detect(struct cpu_machine *machine)
     machine->cores = count_cores();
     const char *name = known && cpuinfo_get_packages_count() > 0 ? cpuinfo_get_package(0)->name : "";
     snprintf(machine->name, sizeof machine->name, "%s", name[0] ? name : "unknown");
+}
+
+bool cpu_ask_for_tiles(void)
+{
+#if defined(__x86_64__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
 
 char *cpu_feature_names(uint64_t features, char *text, size_t size)

@@ -36,6 +36,9 @@ struct cpu_machine {
 
 void cpu_detect(struct cpu_machine *machine);
 
+/* Ask the system to let this process use the tile registers, as it must once; asking again costs nothing. */
+bool cpu_ask_for_tiles(void);
+
 /* Names of the features in `features`, space-separated, into text; returns text. */
 char *cpu_feature_names(uint64_t features, char *text, size_t size);
 

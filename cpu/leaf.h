@@ -104,6 +104,9 @@ typedef void leaf_fp8_dot(const float *a, int64_t a_stride, struct leaf_rows w, 
                           int64_t scale_stride, int64_t block, float *out, int64_t out_stride, int rows, int columns,
                           int64_t depth);
 
+/* Makes this thread ready for the table's leaves, or what it was before. */
+typedef void leaf_thread(void);
+
 /* direct_rows of a table whose qk and sv take all types alike. */
 #define SAME_FOR_ALL_TYPES(rows)           \
     {                                      \
@@ -118,6 +121,7 @@ struct leaf_table {
     bool approximate;              /* gives up the numeric contract: opt-in                   */
     int direct_rows[LEAF_TYPES];   /* up to here qk and sv on stored rows beat widening first */
     int row_step;                  /* sv on f32 is fastest on a multiple of this many rows    */
+    int fp8_rows;                  /* up to here fp8_dot beats fp8_many, where there is one    */
     leaf_qk *qk[LEAF_TYPES];
     leaf_sv *sv[LEAF_TYPES];
     leaf_dot_i8 *dot_i8;
@@ -134,9 +138,17 @@ struct leaf_table {
     leaf_to_i4 *to_i4;
     leaf_to_f8 *to_f8;
     leaf_fp8_dot *fp8_dot;
+
+    /* The rest may stay empty. The same sums for many rows, where that beats widening first: each has its own bits. */
+    leaf_qk *qk_many[LEAF_TYPES]; /* above direct_rows */
+    leaf_sv *sv_many[LEAF_TYPES];
+    leaf_fp8_dot *fp8_many; /* any number of rows, above fp8_rows */
+
+    /* What a thread does before and after all its calls of the table's leaves in one task; both or neither. */
+    leaf_thread *enter, *leave;
 };
 
-#define LEAF_FIRST_SLOT qk     /* the function pointers are the tail of the struct: */
-#define LEAF_LAST_SLOT fp8_dot /* isa.c fills them from the base as one run          */
+#define LEAF_FIRST_SLOT qk   /* the function pointers are the tail of the struct: */
+#define LEAF_LAST_SLOT leave /* isa.c fills them from the base as one run          */
 
 #endif

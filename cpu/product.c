@@ -19,7 +19,8 @@ struct product {
     const tdm_product_args *args;
     const struct leaf_table *leaf;
     void (*multiply)(const struct tile *tile); /* fills the tile's sums */
-    int64_t columns, depth;                    /* of out; the terms of a sum */
+    leaf_qk *(*pick)(const struct leaf_table *leaf, enum leaf_type type, int rows, int64_t group);
+    int64_t columns, depth; /* of out; the terms of a sum */
     int64_t group, row_tiles, column_tiles;
     struct tile_memory *memory; /* of each worker */
 };
@@ -28,7 +29,7 @@ struct tile {
     const struct product *p;
     int64_t batch, head, row, column; /* of x; the first of out */
     int rows, columns;
-    bool packed; /* enough rows to widen each block once and multiply matrices */
+    leaf_qk *on_stored; /* or leaf_sv; NULL: widen each block once and multiply matrices */
     struct head_rows x;
     enum leaf_type type; /* of x */
     struct tile_memory *m;
@@ -112,7 +113,7 @@ static void dot_part(const struct tile *t, struct part x, bool accumulate)
 {
     const struct leaf_table *leaf = t->p->leaf;
     struct tile_memory *m = t->m;
-    if (t->packed) {
+    if (!t->on_stored) {
         leaf->transpose[t->type](stored(t, x), m->panel, STRIDE, x.keys, x.channels);
         EACH_GROUP(t, x, g)
         {
@@ -125,13 +126,13 @@ static void dot_part(const struct tile *t, struct part x, bool accumulate)
         EACH_GROUP(t, x, g)
         {
             const float *by = group_scales(t, g), *a = m->a + (g.channel - x.channel);
-            leaf->qk[t->type](a, STRIDE, stored(t, g), m->spare, STRIDE, t->rows, g.keys, g.channels, false);
+            t->on_stored(a, STRIDE, stored(t, g), m->spare, STRIDE, t->rows, g.keys, g.channels, false);
             for (int r = 0; r < t->rows; r++)
                 leaf->mul_add(m->spare + r * STRIDE, by, m->sum + r * STRIDE, g.keys, accumulate);
             accumulate = true;
         }
     } else {
-        leaf->qk[t->type](m->a, STRIDE, stored(t, x), m->sum, STRIDE, t->rows, x.keys, x.channels, accumulate);
+        t->on_stored(m->a, STRIDE, stored(t, x), m->sum, STRIDE, t->rows, x.keys, x.channels, accumulate);
     }
 }
 
@@ -156,7 +157,7 @@ static void mix_part(const struct tile *t, struct part x, bool accumulate)
 {
     const struct leaf_table *leaf = t->p->leaf;
     struct tile_memory *m = t->m;
-    if (t->packed) {
+    if (!t->on_stored) {
         leaf->widen[t->type](stored(t, x), m->panel, STRIDE, x.keys, x.channels);
         EACH_GROUP(t, x, g)
         {
@@ -172,10 +173,10 @@ static void mix_part(const struct tile *t, struct part x, bool accumulate)
             float *sum = m->sum + (g.channel - x.channel);
             for (int r = 0; r < t->rows; r++)
                 leaf->mul_add(m->a + r * STRIDE, by, m->spare + r * STRIDE, g.keys, false);
-            leaf->sv[t->type](m->spare, STRIDE, stored(t, g), sum, STRIDE, t->rows, g.keys, g.channels, accumulate);
+            t->on_stored(m->spare, STRIDE, stored(t, g), sum, STRIDE, t->rows, g.keys, g.channels, accumulate);
         }
     } else {
-        leaf->sv[t->type](m->a, STRIDE, stored(t, x), m->sum, STRIDE, t->rows, x.keys, x.channels, accumulate);
+        t->on_stored(m->a, STRIDE, stored(t, x), m->sum, STRIDE, t->rows, x.keys, x.channels, accumulate);
     }
 }
 
@@ -219,9 +220,9 @@ static void product_task(void *arg, int64_t task, int worker)
                      .m = &p->memory[worker]};
     t.rows = (int)min64(TILE_ROWS, p->args->rows * p->group - t.row);
     t.columns = (int)min64(BLOCK, p->columns - t.column);
-    t.packed = t.rows > p->leaf->direct_rows[t.type];
     if (p->depth) {
         t.x = head_rows(x, p->args->x, p->args->x_scale, t.batch, t.head, 0);
+        t.on_stored = p->pick(p->leaf, t.type, t.rows, t.x.groups ? t.x.group : 0);
         p->multiply(&t);
     } else {
         memset(t.m->sum, 0, (size_t)t.rows * STRIDE * sizeof(float));
@@ -242,15 +243,17 @@ static void run_tiles(const struct tdm_op *op, const struct run *run, struct pro
     p->group = p->desc->a.dim[1] / kv_heads;
     p->row_tiles = ceil_div(p->args->rows * p->group, TILE_ROWS);
     p->column_tiles = ceil_div(p->columns, BLOCK);
-    op->services->parallel_for(op->services->ctx, p->desc->x.dim[0] * kv_heads * p->row_tiles * p->column_tiles,
-                               product_task, p);
+    cpu_parallel_for(op, p->leaf, p->desc->x.dim[0] * kv_heads * p->row_tiles * p->column_tiles, product_task, p);
 }
 
 static tdm_status qk_run(const struct tdm_op *op, const struct run *run)
 {
     const tdm_product_args *args = run->args;
-    struct product p = {
-        .args = args, .multiply = qk_multiply, .columns = args->keys, .depth = op->desc.product.x.dim[3]};
+    struct product p = {.args = args,
+                        .multiply = qk_multiply,
+                        .pick = cpu_qk_of,
+                        .columns = args->keys,
+                        .depth = op->desc.product.x.dim[3]};
     run_tiles(op, run, &p);
     return TDM_OK;
 }
@@ -258,8 +261,11 @@ static tdm_status qk_run(const struct tdm_op *op, const struct run *run)
 static tdm_status sv_run(const struct tdm_op *op, const struct run *run)
 {
     const tdm_product_args *args = run->args;
-    struct product p = {
-        .args = args, .multiply = sv_multiply, .columns = op->desc.product.x.dim[3], .depth = args->keys};
+    struct product p = {.args = args,
+                        .multiply = sv_multiply,
+                        .pick = cpu_sv_of,
+                        .columns = op->desc.product.x.dim[3],
+                        .depth = args->keys};
     run_tiles(op, run, &p);
     return TDM_OK;
 }

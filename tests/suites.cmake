@@ -28,13 +28,16 @@ tandem_suites(ops
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
     gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
 
-# Once more on a machine that has AVX-512, or seems to.
+# Once more on a machine that has AVX-512 and AMX, or seems to.
 if(TARGET leaf_emulated)
-  foreach(suite IN ITEMS gqa_shapes gqa_pairwise int8_decode product)
+  foreach(suite IN ITEMS fp8_matmul gqa_shapes gqa_pairwise int8_decode product)
     tandem_program(ops_${suite}_emulated ops/test_${suite}.c leaf/emulated_rows.c $<TARGET_OBJECTS:leaf_emulated>)
     target_link_libraries(ops_${suite}_emulated PRIVATE ops_helpers)
     tandem_check(ops_${suite}_emulated ops 1800 ops_${suite}_emulated --jobs 1)
   endforeach()
+  tandem_program(tiles_check leaf/tiles_check.c)
+  target_link_options(tiles_check PRIVATE -Wl,--wrap=cpu_detect,--wrap=cpu_ask_for_tiles)
+  tandem_check(tiles_check leaf 30 tiles_check)
 endif()
 
 tandem_suites(api

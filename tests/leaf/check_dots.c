@@ -9,6 +9,7 @@ struct shape {
     int gap; /* spare elements behind each row of every matrix */
     bool at_end, special, accumulate;
     int spread; /* numbers on the left are smaller by up to so many powers of two */
+    bool many;  /* the slot for many rows */
 };
 
 static struct shape random_shape(struct suite *suite, int rows, int channels)
@@ -48,7 +49,7 @@ static double fixed_point(const struct leaf_table *table, enum leaf_type type, b
 
 static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shape is)
 {
-    leaf_qk *qk = suite->table->qk[type];
+    leaf_qk *qk = is.many ? suite->table->qk_many[type] : suite->table->qk[type];
     int64_t q_stride = is.channels + is.gap, s_stride = is.keys + is.gap;
     struct leaf_rows left = random_left(suite, is, is.channels);
     struct leaf_rows k = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
@@ -71,6 +72,8 @@ static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shap
             largest = fmax(largest, fabs((double)q[r * q_stride + c]));
         }
         close &= is_close(s[r * s_stride + j], want, rounding_bound(size, 2 * is.channels + 64) + unit * largest * sum);
+        if (is.many && i % 37) /* a sample: each is a tile */
+            continue;
         *alone = before[i];
         struct leaf_rows one = {(const char *)k.data + j * k.stride, k.stride, NULL};
         qk(q + r * q_stride, q_stride, one, alone, 1, 1, 1, is.channels, is.accumulate);
@@ -86,7 +89,7 @@ static void check_qk_shape(struct suite *suite, enum leaf_type type, struct shap
 
 static void check_sv_shape(struct suite *suite, enum leaf_type type, struct shape is)
 {
-    leaf_sv *sv = suite->table->sv[type];
+    leaf_sv *sv = is.many ? suite->table->sv_many[type] : suite->table->sv[type];
     int64_t p_stride = is.keys + is.gap, o_stride = is.channels + is.gap;
     struct leaf_rows left = random_left(suite, is, is.keys);
     struct leaf_rows v = random_rows(suite, &right_memory, type, is.keys, is.channels, is.gap, is.at_end, is.special);
@@ -111,6 +114,8 @@ static void check_sv_shape(struct suite *suite, enum leaf_type type, struct shap
             }
             close &= is_close(o[r * o_stride + c], want, rounding_bound(size, 2 * is.keys + 2) + unit * largest * sum);
         }
+        if (is.many && r % 5)
+            continue;
         memcpy(alone, before + r * is.channels, row_size);
         sv(p + r * p_stride, p_stride, v, alone, 1, 1, is.keys, is.channels, is.accumulate);
         for (int c = 0; c < is.channels; c++)
@@ -124,8 +129,9 @@ static void check_sv_shape(struct suite *suite, enum leaf_type type, struct shap
            is.keys, is.channels);
 }
 
-static void check_shapes(struct suite *suite, enum leaf_type type,
-                         void (*check)(struct suite *, enum leaf_type, struct shape))
+typedef void shape_function(struct suite *suite, enum leaf_type type, struct shape is);
+
+static void check_shapes(struct suite *suite, enum leaf_type type, shape_function *check)
 {
     int most = suite->table->row_step + 3;
     for (int channels = 1; channels <= 70; channels++)
@@ -144,6 +150,42 @@ void check_qk(struct suite *suite, enum leaf_type type)
 void check_sv(struct suite *suite, enum leaf_type type)
 {
     check_shapes(suite, type, check_sv_shape);
+}
+
+/* Sizes around those of tiles and of blocks of tiles. */
+static void check_many(struct suite *suite, enum leaf_type type, shape_function *check)
+{
+    static const int rows[] = {1, 3, 15, 16, 17, 33, 97}, columns[] = {1, 16, 17, 31, 48, 65};
+    static const int terms[] = {1, 7, 16, 31, 32, 33, 64, 70, 128, 130};
+    const int step = suite->quick ? 3 : 1;
+    for (int i = 0; i < 7 * 6 * 10; i += step == 1 ? 1 : random_int(suite, 1, 2 * step)) {
+        struct shape is = random_shape(suite, rows[i % 7], terms[i / 7 % 10]);
+        is.keys = columns[i / 70];
+        is.many = true;
+        check(suite, type, is);
+    }
+    check(suite, type, (struct shape){.rows = 96, .keys = 128, .channels = 128, .many = true});
+    check(suite, type, (struct shape){.rows = 5, .keys = 140, .channels = 520, .at_end = true, .many = true});
+}
+
+void check_qk_many(struct suite *suite, enum leaf_type type)
+{
+    if (suite->table->qk_many[type])
+        check_many(suite, type, check_qk_shape);
+}
+
+static void check_sv_turned(struct suite *suite, enum leaf_type type, struct shape is)
+{
+    int keys = is.keys;
+    is.keys = is.channels;
+    is.channels = keys;
+    check_sv_shape(suite, type, is);
+}
+
+void check_sv_many(struct suite *suite, enum leaf_type type)
+{
+    if (suite->table->sv_many[type])
+        check_many(suite, type, check_sv_turned);
 }
 
 /* ---- dot_i8 --------------------------------------------------------------------------------- */

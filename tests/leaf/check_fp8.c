@@ -8,7 +8,13 @@ static struct guard a_memory, w_memory, scale_memory, out_memory, alone_memory;
 struct shape {
     int rows, columns, depth, block, gap;
     bool at_end, special;
+    bool many; /* the slot for many rows */
 };
+
+static leaf_fp8_dot *slot_of(const struct suite *suite, bool many)
+{
+    return many ? suite->table->fp8_many : suite->table->fp8_dot;
+}
 
 static bool same_bits(float a, float b)
 {
@@ -27,7 +33,7 @@ static void check_shape(struct suite *suite, struct shape is)
     size_t size = sizeof(float) * (size_t)((is.rows - 1) * stride + is.columns);
     float *out = guarded(&out_memory, size, is.at_end), *alone = guarded(&alone_memory, sizeof *alone, is.at_end);
     const float *scale = scales.data;
-    leaf_fp8_dot *fp8_dot = suite->table->fp8_dot;
+    leaf_fp8_dot *fp8_dot = slot_of(suite, is.many);
     int64_t scale_stride = per_column + is.gap;
 
     fp8_dot(a, a_stride, w, scale, scale_stride, is.block, out, stride, is.rows, is.columns, is.depth);
@@ -45,6 +51,8 @@ static void check_shape(struct suite *suite, struct shape is)
             }
             float got = out[r * stride + j];
             close &= is_close(got, want, rounding_bound(magnitude, 2 * is.depth + 64));
+            if (is.many && (r * is.columns + j) % 37) /* a sample: each is a tile */
+                continue;
             struct leaf_rows one = {(const char *)w.data + j * w.stride, w.stride, NULL};
             fp8_dot(a + r * a_stride, a_stride, one, scale + j * scale_stride, scale_stride, is.block, alone, 1, 1, 1,
                     is.depth);
@@ -58,7 +66,7 @@ static void check_shape(struct suite *suite, struct shape is)
 }
 
 /* One product a * w * scale of each code: the first product is exact, however small a is. */
-static void check_codes(struct suite *suite)
+static void check_codes(struct suite *suite, bool many)
 {
     static const float pairs[][2] = {{1.0f, 1.0f}, {1.0f, FLT_MAX / 512}, {0x1p-140f, 0x1p120f}, {2.0f, 0.0f}};
     for (int pair = 0; pair < 4; pair++)
@@ -67,7 +75,7 @@ static void check_codes(struct suite *suite)
             float *a = guarded(&a_memory, sizeof *a, true), *scale = guarded(&scale_memory, sizeof *scale, true);
             float *out = guarded(&out_memory, sizeof *out, true);
             *w = (unsigned char)code, *a = pairs[pair][0], *scale = pairs[pair][1];
-            suite->table->fp8_dot(a, 1, (struct leaf_rows){w, 1, NULL}, scale, 1, 128, out, 1, 1, 1, 1);
+            slot_of(suite, many)(a, 1, (struct leaf_rows){w, 1, NULL}, scale, 1, 128, out, 1, 1, 1, 1);
             double want = *a * e4m3_value(*w) * *scale;
             expect(suite, is_close(*out, want, fabs(want) * 0x1p-24), "code 0x%02x times %a and scale %a: %a", code,
                    (double)*a, (double)*scale, (double)*out);
@@ -75,7 +83,7 @@ static void check_codes(struct suite *suite)
 }
 
 /* Scales at the ends of their range, and one that is no number. */
-static void check_scales(struct suite *suite)
+static void check_scales(struct suite *suite, bool many)
 {
     static const float scales[] = {FLT_MAX, -FLT_MAX, 0x1p-149f, NAN, 0.0f};
     for (int i = 0; i < 5; i++)
@@ -85,7 +93,7 @@ static void check_scales(struct suite *suite)
             for (int k = 0; k < 8 * 40; k++)
                 a[k / 40][k % 40] = k % 40 == 0 ? 0.5f : 0.0f;
             memset(w, 0x38, sizeof w); /* 1.0 */
-            suite->table->fp8_dot(a[0], 40, (struct leaf_rows){w, 40, NULL}, scale, 1, 64, out[0], 3, rows, 3, 40);
+            slot_of(suite, many)(a[0], 40, (struct leaf_rows){w, 40, NULL}, scale, 1, 64, out[0], 3, rows, 3, 40);
             for (int k = 0; k < 3 * rows; k++) {
                 double want = 0.5 * scales[i];
                 expect(suite, is_close(out[k / 3][k % 3], want, 0x1p-149), "scale %a gives %a", (double)scales[i],
@@ -112,6 +120,29 @@ void check_fp8_dot(struct suite *suite, enum leaf_type type)
     for (int rows = 1; rows <= 8; rows++)
         check_shape(suite, (struct shape){.rows = rows, .columns = 7, .depth = 576, .block = 128, .at_end = true});
     check_shape(suite, (struct shape){.rows = 2, .columns = 3, .depth = 5000, .block = 128, .at_end = true});
-    check_codes(suite);
-    check_scales(suite);
+    check_codes(suite, false);
+    check_scales(suite, false);
+}
+
+void check_fp8_many(struct suite *suite, enum leaf_type type)
+{
+    (void)type;
+    static const int rows[] = {1, 3, 16, 17, 97}, columns[] = {1, 15, 16, 33, 64, 65},
+                     blocks[] = {1, 32, 100, 128, 1000};
+    static const int depths[] = {0, 1, 31, 64, 65, 128, 300};
+    if (!suite->table->fp8_many)
+        return;
+    for (int i = 0; i < 5 * 6 * 7; i += suite->quick ? random_int(suite, 1, 5) : 1)
+        check_shape(suite, (struct shape){
+                               .rows = rows[i % 5],
+                               .columns = columns[i / 5 % 6],
+                               .depth = depths[i / 30],
+                               .block = blocks[random_int(suite, 0, 4)],
+                               .gap = random_int(suite, 0, 1) * random_int(suite, 1, 9),
+                               .at_end = one_in(suite, 2),
+                               .special = one_in(suite, 5),
+                               .many = true,
+                           });
+    check_codes(suite, true);
+    check_scales(suite, true);
 }

@@ -16,6 +16,7 @@
 #define leaf_avx512vnni leaf_avx512vnni_emulated
 #define leaf_avx512vnni_2 leaf_avx512vnni_2_emulated
 #define leaf_avx512vnni_1 leaf_avx512vnni_1_emulated
+#define leaf_amx leaf_amx_emulated
 #define leaf_avx2 leaf_scalar
 
 #define EMULATED static inline __attribute__((unused))
@@ -102,6 +103,27 @@ EMULATED __m256i _mm256_maskz_loadu_epi16(__mmask16 mask, const void *p)
     return _mm256_loadu_si256((const __m256i *)out);
 }
 
+EMULATED int _mm512_reduce_max_epi32(__m512i x)
+{
+    int32_t in[16], most;
+    memcpy(in, &x, sizeof in);
+    most = in[0];
+    for (int i = 1; i < 16; i++)
+        most = in[i] > most ? in[i] : most;
+    return most;
+}
+
+EMULATED __mmask16 _mm512_mask_cmpgt_epu32_mask(__mmask16 among, __m512i a, __m512i b)
+{
+    uint32_t left[16], right[16];
+    unsigned mask = 0;
+    memcpy(left, &a, sizeof left);
+    memcpy(right, &b, sizeof right);
+    for (int i = 0; i < 16; i++)
+        mask |= (unsigned)(left[i] > right[i]) << i;
+    return (__mmask16)(mask & among);
+}
+
 EMULATED __mmask32 _mm512_cmpeq_epi16_mask(__m512i a, __m512i b)
 {
     uint32_t mask = 0;
@@ -116,6 +138,16 @@ EMULATED __m512i _mm512_cvtepi8_epi32(__m128i x)
     int32_t out[16];
     memcpy(in, &x, sizeof in);
     for (int i = 0; i < 16; i++)
+        out[i] = in[i];
+    return _mm512_loadu_si512(out);
+}
+
+EMULATED __m512i _mm512_cvtepu8_epi16(__m256i x)
+{
+    uint8_t in[32];
+    uint16_t out[32];
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 32; i++)
         out[i] = in[i];
     return _mm512_loadu_si512(out);
 }

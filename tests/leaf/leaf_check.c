@@ -1,4 +1,4 @@
-/* Checks every leaf of every table this machine can run, and of the AVX-512 tables compiled without AVX-512.
+/* Checks every leaf of every table this machine can run, and of the AVX-512 and AMX tables compiled without either.
  *
  *   leaf_check [--quick] [--leaf NAME] [--expect FEATURES]
  *
@@ -13,9 +13,10 @@
 
 #ifdef __x86_64__
 extern const struct leaf_table leaf_avx512_emulated, leaf_avx512vnni_emulated, leaf_avx512vnni_2_emulated,
-    leaf_avx512vnni_1_emulated;
+    leaf_avx512vnni_1_emulated, leaf_amx_emulated;
 static const struct leaf_table *const emulated[] = {&leaf_avx512vnni_1_emulated, &leaf_avx512vnni_2_emulated,
-                                                    &leaf_avx512vnni_emulated, &leaf_avx512_emulated};
+                                                    &leaf_avx512vnni_emulated, &leaf_avx512_emulated,
+                                                    &leaf_amx_emulated};
 #endif
 
 static const struct {
@@ -26,6 +27,8 @@ static const struct {
     {"qk", check_qk, true},
     {"sv", check_sv, true},
     {"error", check_error, true},
+    {"qk_many", check_qk_many, true},
+    {"sv_many", check_sv_many, true},
     {"dot_i8", check_dot_i8, false},
     {"widen", check_widen, true},
     {"transpose", check_transpose, true},
@@ -41,6 +44,7 @@ static const struct {
     {"to_i4", check_to_i4, false},
     {"to_f8", check_to_f8, false},
     {"fp8_dot", check_fp8_dot, false},
+    {"fp8_many", check_fp8_many, false},
 };
 
 static struct {
@@ -92,8 +96,13 @@ static void check_table(const char *title, const struct leaf_table *table, const
             struct suite suite = {.table = &full, .quick = quick, .random = 88172645463325252u};
             snprintf(running, sizeof running, "%s %s", title, name);
             fflush(stdout);
+            if (full.enter)
+                full.enter();
             checks[i].check(&suite, (enum leaf_type)type);
-            count(running, suite.cases, suite.failed);
+            if (full.leave)
+                full.leave();
+            if (suite.cases)
+                count(running, suite.cases, suite.failed);
         }
 }
 
@@ -146,7 +155,9 @@ int main(int argc, char **argv)
     signal(SIGBUS, on_fault);
     for (int i = 0; cpu_leaves[i]; i++) {
         uint64_t lacking = cpu_leaves[i]->needs & ~machine.features;
-        if (lacking)
+        if (!lacking && cpu_leaves[i]->needs & CPU_AMX_TILE && !cpu_ask_for_tiles())
+            printf("%s: skipped, no permission\n", cpu_leaves[i]->name);
+        else if (lacking)
             printf("%s: skipped, no %s\n", cpu_leaves[i]->name, cpu_feature_names(lacking, missing, sizeof missing));
         else
             check_table(cpu_leaves[i]->name, cpu_leaves[i], only, quick);
