@@ -1,4 +1,4 @@
-/* Few rows of activations: every weight is read and converted once for all of them, tasks split the columns. */
+/* Few rows of activations: every weight is converted once for up to 8 of them, tasks split the columns. */
 #include "fp8.h"
 
 #include <stdio.h>
@@ -41,12 +41,17 @@ static void columns_of_one_scale(const struct gemv *g, int64_t n, int64_t column
 {
     const struct fp8 *f = &g->f;
     const tdm_tensor *b = &f->desc->b;
-    float sums[FP8_FEW_ROWS][COLUMNS];
+    float sums[FP8_DOT_ROWS][COLUMNS];
     struct leaf_rows w = {at(f->args->b, n * b->stride[0]), b->stride[0], NULL};
-    f->leaf->fp8_dot(g->a, g->a_stride, w, scales, scale_stride, b->block[1], sums[0], COLUMNS, (int)f->args->m,
-                     (int)columns, f->k);
-    for (int64_t row = 0; row < f->args->m; row++)
-        fp8_store(f, row, n, sums[row], columns);
+    /* Passes of almost equal size: the weights of a few columns stay in the second cache meanwhile. */
+    int64_t step = ceil_div(f->args->m, ceil_div(f->args->m, FP8_DOT_ROWS));
+    for (int64_t first = 0; first < f->args->m; first += step) {
+        int rows = (int)min64(step, f->args->m - first);
+        f->leaf->fp8_dot(g->a + first * g->a_stride, g->a_stride, w, scales, scale_stride, b->block[1], sums[0],
+                         COLUMNS, rows, (int)columns, f->k);
+        for (int row = 0; row < rows; row++)
+            fp8_store(f, first + row, n, sums[row], columns);
+    }
 }
 
 static void gemv_task(void *arg, int64_t task, int worker)
