@@ -18,7 +18,7 @@ from pathlib import Path
 # (object, the vector encodings it may hold).
 WIDE = [
     (r"leaf_avx2\.c\.o", {"VEX"}),
-    (r"leaf_avx512\w*\.c\.o", {"VEX", "EVEX"}),
+    (r"leaf_(avx512\w*|amx)\.c\.o", {"VEX", "EVEX"}),
 ]
 
 # (undefined symbol, the objects that alone may have it).
