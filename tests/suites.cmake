@@ -1,5 +1,5 @@
 # The leaf checks, and the Criterion suites: one executable for each file.
-tandem_check(leaf_check leaf 600 leaf_check)
+tandem_check(leaf_check leaf 1800 leaf_check)
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CRITERION IMPORTED_TARGET criterion)
@@ -28,13 +28,15 @@ tandem_suites(ops
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
     gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
 
-# Once more on a machine that has AVX-512 and AMX, or seems to.
-if(TARGET leaf_emulated)
+# Once more on a machine that has AVX-512 and AMX, or seems to; not under sanitizers, where that would take hours.
+if(TARGET leaf_emulated AND NOT TANDEM_SANITIZE)
   foreach(suite IN ITEMS fp8_matmul gqa_shapes gqa_pairwise int8_decode product)
     tandem_program(ops_${suite}_emulated ops/test_${suite}.c leaf/emulated_rows.c $<TARGET_OBJECTS:leaf_emulated>)
     target_link_libraries(ops_${suite}_emulated PRIVATE ops_helpers)
     tandem_check(ops_${suite}_emulated ops 1800 ops_${suite}_emulated --jobs 1)
   endforeach()
+endif()
+if(TARGET leaf_emulated)
   tandem_program(tiles_check leaf/tiles_check.c)
   target_link_options(tiles_check PRIVATE -Wl,--wrap=cpu_detect,--wrap=cpu_ask_for_tiles)
   tandem_check(tiles_check leaf 30 tiles_check)
