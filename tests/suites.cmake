@@ -1,5 +1,9 @@
 # The leaf checks, and the Criterion suites: one executable for each file.
-tandem_check(leaf_check leaf 1800 leaf_check)
+if(TANDEM_SANITIZE)
+  tandem_check(leaf_check leaf 1800 leaf_check --quick)
+else()
+  tandem_check(leaf_check leaf 1800 leaf_check)
+endif()
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CRITERION IMPORTED_TARGET criterion)

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from cases import all_cases
-from data import Data
+from inputs import Data
 from ggml import GgmlAttention
 from openvino_attention import OpenvinoAttention
 from ort import OrtGqa

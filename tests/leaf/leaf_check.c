@@ -3,7 +3,8 @@
  *   leaf_check [--quick] [--leaf NAME] [--expect FEATURES]
  *
  * --leaf takes a row of `checks` below, or one with its type (qk, qk_i8). --expect fails unless exactly these CPU
- * features are seen ("none" for none of them), so that a run under an emulated CPU shows that it is one. */
+ * features are seen ("none" for none of them), so that a run under an emulated CPU shows that it is one; the tables in
+ * portable C, which do not depend on the CPU, are left out then. */
 #include "check.h"
 #include "cpu/isa.h"
 #include "stored.h"
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
             check_table(cpu_leaves[i]->name, cpu_leaves[i], only, quick);
     }
 #ifdef __x86_64__
-    for (size_t i = 0; i < sizeof emulated / sizeof *emulated; i++) {
+    for (size_t i = 0; !expected && i < sizeof emulated / sizeof *emulated; i++) {
         char title[48];
         snprintf(title, sizeof title, "%s (emulated)", emulated[i]->name);
         check_table(title, emulated[i], only, quick);
