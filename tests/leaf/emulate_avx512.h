@@ -220,4 +220,18 @@ EMULATED __m256i _mm512_cvtps_ph(__m512 x, int rounding)
     return _mm256_loadu_si256((const __m256i *)out);
 }
 
+#undef _mm512_multishift_epi64_epi8 /* SIMDe 0.7.4 shifts by 64 where it is told 0 */
+EMULATED __m512i _mm512_multishift_epi64_epi8(__m512i from, __m512i x)
+{
+    uint8_t first[64], out[64];
+    uint64_t in[8];
+    memcpy(first, &from, sizeof first);
+    memcpy(in, &x, sizeof in);
+    for (int i = 0; i < 64; i++) {
+        int right = first[i] % 64;
+        out[i] = (uint8_t)(in[i / 8] >> right | in[i / 8] << (64 - right) % 64);
+    }
+    return _mm512_loadu_si512(out);
+}
+
 #endif
