@@ -37,6 +37,7 @@ set(TANDEM_SOURCES
     cpu/gqa_int8_decode.c
     cpu/gqa_integer.c
     cpu/gqa_naive.c
+    cpu/gqa_products.c
     cpu/gqa_tile.c
     cpu/gqa_view.c
     cpu/isa.c

@@ -48,7 +48,7 @@ void tile_capture(struct tile *t)
     int64_t end = view_count(t->view);
     for (int64_t index = 0; index < end;) {
         struct keys keys = view_keys(t->g, t->view, index, end, KEY_BLOCK);
-        tile_scores(t, keys, t->s);
+        tile_scores(t, keys, t->s, tile_sees_all(t, keys));
         for (int r = 0; r < t->rows; r++)
             capture_row(t, r, keys);
         index += keys.n;

@@ -41,9 +41,6 @@ struct tile {
 struct tile tile_open(const struct gqa *g, int64_t batch, int64_t head, int64_t first, int rows,
                       struct tile_layout layout, void *scratch);
 
-/* s = q . k for the keys, a row each s_stride floats. */
-void tile_scores(struct tile *tile, struct keys keys, float *s);
-
 /* Part of the keys, counted from the first. */
 struct span {
     int first, end;
@@ -54,6 +51,9 @@ bool tile_sees_all(const struct tile *tile, struct keys keys);
 
 /* The part of the keys outside which row r sees none. */
 struct span tile_span(const struct tile *tile, int r, struct keys keys);
+
+/* s = q . k for the keys, a row each s_stride floats; those outside a row's span may stay as they were. */
+void tile_scores(struct tile *tile, struct keys keys, float *s, bool all_seen);
 
 /* Make the scores s of row r for the keys in `see` what the softmax leaf takes: capped, with all that is added,
  * -infinity where masked. Returns the K scales with which the leaf has yet to multiply, or NULL. */

@@ -3,7 +3,11 @@
 #include "ring.h"
 #include "rows.h"
 
-enum { GRAIN = 1 << 14 }; /* elements a task stores */
+enum {
+    GRAIN = 1 << 14, /* elements a task stores at least         */
+    TASKS = 2,       /* for each thread, where there are more   */
+    TURN = 32,       /* tokens of a head before the next head's */
+};
 
 struct append {
     const tdm_kv_append_desc *desc;
@@ -65,17 +69,20 @@ static void copy_past(const struct append *a, int64_t b, int64_t h)
               n, cache->v.dim[3]);
 }
 
-static void append_head(const struct append *a, int64_t b, int64_t h)
+/* Of a token the heads often lie side by side: each takes some tokens in turn, so that what is near is read together. */
+static void append_heads(const struct append *a, int64_t b, int64_t first, int64_t end)
 {
     const tdm_kv_cache *cache = &a->desc->cache;
     const tdm_kv_data *data = &a->args->cache;
-    if (a->desc->past.k.rank)
+    for (int64_t h = first; h < end && a->desc->past.k.rank; h++)
         copy_past(a, b, h);
     for (int64_t i = 0, n; i < a->args->new_len[b]; i += n) {
         int64_t row = ring_row(cache, a->args->pos[b] + i);
-        n = min64(a->args->new_len[b] - i, cache->k.dim[2] - row);
-        store_keys(a, b, h, i, n, head_rows(&cache->k, data->k, data->k_scale, b, h, row));
-        store_values(a, b, h, i, n, head_rows(&cache->v, data->v, data->v_scale, b, h, row));
+        n = min64(min64(a->args->new_len[b] - i, cache->k.dim[2] - row), TURN);
+        for (int64_t h = first; h < end; h++) {
+            store_keys(a, b, h, i, n, head_rows(&cache->k, data->k, data->k_scale, b, h, row));
+            store_values(a, b, h, i, n, head_rows(&cache->v, data->v, data->v_scale, b, h, row));
+        }
     }
 }
 
@@ -83,9 +90,12 @@ static void append_task(void *arg, int64_t task, int worker)
 {
     (void)worker;
     const struct append *a = arg;
-    int64_t heads = a->desc->k.dim[1], all = a->desc->k.dim[0] * heads;
-    for (int64_t i = task * a->heads_per_task; i < min64((task + 1) * a->heads_per_task, all); i++)
-        append_head(a, i / heads, i % heads);
+    int64_t heads = a->desc->k.dim[1], i = task * a->heads_per_task;
+    int64_t end = min64(i + a->heads_per_task, a->desc->k.dim[0] * heads);
+    for (int64_t n; i < end; i += n) {
+        n = min64(end - i, heads - i % heads);
+        append_heads(a, i / heads, i % heads, i % heads + n);
+    }
 }
 
 static tdm_status append_run(const struct tdm_op *op, const struct run *run)
@@ -95,9 +105,9 @@ static tdm_status append_run(const struct tdm_op *op, const struct run *run)
     int64_t rows = run->lengths.q_len;
     for (int64_t b = 0; b < d->k.dim[0] && d->past.k.rank; b++)
         rows = max64(rows, a.args->pos[b]);
-    a.heads_per_task = max64(1, GRAIN / max64(1, rows * (d->k.dim[3] + d->v.dim[3])));
-    op->services->parallel_for(op->services->ctx, ceil_div(d->k.dim[0] * d->k.dim[1], a.heads_per_task), append_task,
-                               &a);
+    int64_t heads = d->k.dim[0] * d->k.dim[1], share = ceil_div(heads, TASKS * op->services->threads);
+    a.heads_per_task = max64(share, GRAIN / max64(1, rows * (d->k.dim[3] + d->v.dim[3])));
+    op->services->parallel_for(op->services->ctx, ceil_div(heads, a.heads_per_task), append_task, &a);
     return TDM_OK;
 }
 
