@@ -58,11 +58,11 @@ class Case:
         return self.cache.endswith("-channel")
 
 
-def has_amx():
-    return " amx_int8 " in Path("/proc/cpuinfo").read_text(encoding="utf-8").replace("\n", " ")
+def has(feature):
+    return f" {feature} " in Path("/proc/cpuinfo").read_text(encoding="utf-8").replace("\n", " ")
 
 
-OV_PREFILL = 3 if has_amx() else 1.3
+OV_PREFILL = 3 if has("amx_int8") else 1.3 if has("avx512_vnni") else 1
 LENGTHS = (512, 2048, 8192, 32768)
 ORT, OV, GGML = "onnxruntime", "openvino", "ggml"
 

@@ -4,7 +4,7 @@ import statistics
 import subprocess
 import sys
 
-from cases import has_amx
+from cases import has
 from row import from_times
 from tool import bench
 
@@ -44,7 +44,7 @@ def small(options, threads):
         row, = measure(options, threads, "1", n, "--cold")
         yield row_of(row, threads, read_us(row), READ_M1, "plain read, cold")
     for row in measure(options, threads, "2,3,4,8", "4096", "--cold"):
-        if has_amx():
+        if has("amx_int8"):
             yield row_of(row, threads, read_us(row), READ_AMX, "plain read, cold")
         else:
             yield row_of(row, threads, max(multiply_us(row), read_us(row)), FMA_SMALL, "FMA peak or plain read, cold")
@@ -59,7 +59,7 @@ def sgemm_us(threads):
 
 def large(options, threads):
     row, = measure(options, threads, "512", "4096", "--repeat", "5")
-    if has_amx():
+    if has("amx_int8"):
         yield row_of(row, threads, sgemm_us(threads), SGEMM_AMX, "OpenBLAS sgemm on f32 weights")
     else:
         yield row_of(row, threads, multiply_us(row), FMA_LARGE, "FMA peak")

@@ -7,11 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from cases import has_amx
+from cases import has
 from row import Row
 
 ROUNDS = 3
-PROMPT = 6 if has_amx() else 2.5
+PROMPT = 6 if has("amx_int8") else 2.5
 GENERATION, GENERATION_8_BIT = 2, 3
 TOKENS = 32              # generated at a time
 QUIET_SECONDS = 0.2
