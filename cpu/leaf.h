@@ -17,8 +17,9 @@
 enum leaf_type { LEAF_F32, LEAF_F16, LEAF_BF16, LEAF_I8, LEAF_I4, LEAF_F8E4M3, LEAF_TYPES };
 
 /* A matrix of stored rows: row j starts at data + j * stride bytes. i4 rows start on a byte and hold value
- * nibble - 8, even index low; f8e4m3 codes 0x7f and 0xff read as NaN. Rows of the same length and stride from `next` on,
- * unless it is NULL, are what the caller reads after these: qk, sv and fp8_panel bring them nearer while they compute. */
+ * nibble - 8, even index low; f8e4m3 codes 0x7f and 0xff read as NaN. Rows of the same length and stride from `next`
+ * on, unless it is NULL, are what the caller reads after these: qk, sv and fp8_panel bring them nearer while they
+ * compute. */
 struct leaf_rows {
     const void *data;
     int64_t stride;

@@ -1,5 +1,5 @@
-/* fp8_dot: against sums in double, row by row bit for bit, and at the edges of the scale's range. fp8_panel: each product,
- * rounded once. */
+/* fp8_dot: against sums in double, row by row bit for bit, and at the edges of the scale's range. fp8_panel: each
+ * product, rounded once. */
 #include "stored.h"
 
 #include <float.h>
