@@ -16,7 +16,7 @@ struct fp8 fp8_open(const struct tdm_op *op, const struct run *run);
 
 enum {
     FP8_DOT_ROWS = 8,  /* that the leaf fp8_dot takes at once                                  */
-    FP8_FEW_ROWS = 32, /* up to here several calls of it beat widening the weights for all rows */
+    FP8_FEW_ROWS = 11, /* up to here several calls of it beat widening the weights for all rows */
 };
 
 /* Rows of activations up to which fp8_dot is the leaf to call. Above, fp8_many is where this is below FP8_FEW_ROWS. */

@@ -3,22 +3,24 @@
 
 enum {
     CHUNK = 192,  /* rows of activations that share a panel: a multiple of every leaf's row_step */
-    COLUMNS = 96, /* of a panel */
-    DEPTH = 256   /* of a panel */
+    COLUMNS = 96, /* of a task */
+    PANEL = 16,   /* columns that are multiplied while they lie in the first cache */
+    DEPTH = 256,  /* of a panel */
+    LINE = 64     /* bytes of a cache line */
 };
 
 struct gemm_layout {
-    int64_t a_stride, panel_stride;
+    int64_t a_stride, sums_stride;
     size_t a, panel, sums, scales, buffer, workers, worker_size, size;
 };
 
 static struct gemm_layout lay_out(const tdm_fp8_matmul_desc *d, int threads)
 {
     int64_t k = d->b.dim[1], blocks = k ? (k - 1) / d->b.block[1] + 1 : 0;
-    struct gemm_layout g = {.a_stride = padded(k), .panel_stride = padded(COLUMNS)};
+    struct gemm_layout g = {.a_stride = padded(k), .sums_stride = padded(COLUMNS)};
     struct layout shared = {0}, worker = {0};
-    g.panel = layout_add(&worker, DEPTH * g.panel_stride, sizeof(float));
-    g.sums = layout_add(&worker, CHUNK * g.panel_stride, sizeof(float));
+    g.panel = layout_add(&worker, DEPTH * PANEL, sizeof(float));
+    g.sums = layout_add(&worker, CHUNK * g.sums_stride, sizeof(float));
     g.scales = layout_add(&worker, blocks, COLUMNS * sizeof(float));
     g.buffer = layout_add(&worker, blocks, sizeof(float));
     g.worker_size = worker.size;
@@ -61,16 +63,18 @@ static void load_scales(const struct gemm *g, int64_t n, int64_t columns, float 
     }
 }
 
-/* panel[k][j] = weight times scale, for depth k from `first` on. */
-static void load_panel(const struct gemm *g, int64_t n, int64_t columns, int64_t first, int64_t depth,
+/* panel[k][j] = weight times scale, for depth k from `first` on. The next panel is `next` bytes away. */
+static void load_panel(const struct gemm *g, int64_t n, int64_t columns, int64_t first, int64_t depth, int64_t next,
                        const float *scales, float *panel)
 {
     const struct fp8 *f = &g->f;
     const tdm_tensor *b = &f->desc->b;
-    struct leaf_rows w = {at(f->args->b, n * b->stride[0] + first), b->stride[0], NULL};
-    f->leaf->transpose[LEAF_F8E4M3](w, panel, g->layout.panel_stride, (int)columns, (int)depth);
-    for (int64_t k = 0; k < depth; k++)
-        f->leaf->scale(panel + k * g->layout.panel_stride, scales + (first + k) / b->block[1] * COLUMNS, 1, columns);
+    const char *w = at(f->args->b, n * b->stride[0]);
+    for (int64_t k = first, length; k < first + depth; k += length, panel += length * PANEL) {
+        length = min64(b->block[1] - k % b->block[1], first + depth - k);
+        struct leaf_rows rows = {w + k, b->stride[0], w + k + next};
+        f->leaf->fp8_panel(rows, scales + k / b->block[1] * COLUMNS, panel, PANEL, (int)columns, (int)length);
+    }
 }
 
 static void panel_task(void *arg, int64_t task, int worker)
@@ -80,14 +84,20 @@ static void panel_task(void *arg, int64_t task, int worker)
     char *own = at(g->scratch, (int64_t)(g->layout.workers + (size_t)worker * g->layout.worker_size));
     float *panel = at(own, (int64_t)g->layout.panel), *sums = at(own, (int64_t)g->layout.sums);
     float *scales = at(own, (int64_t)g->layout.scales), *buffer = at(own, (int64_t)g->layout.buffer);
-    int64_t n = task * COLUMNS, columns = min64(COLUMNS, f->n - n), stride = g->layout.panel_stride;
+    int64_t n = task * COLUMNS, columns = min64(COLUMNS, f->n - n), stride = g->layout.sums_stride;
     load_scales(g, n, columns, scales, buffer);
-    struct leaf_rows rows = {panel, stride * (int64_t)sizeof(float), NULL};
-    for (int64_t k = 0; k < f->k; k += DEPTH) {
-        int64_t depth = min64(DEPTH, f->k - k);
-        load_panel(g, n, columns, k, depth, scales, panel);
-        f->leaf->sv[LEAF_F32](g->a + k, g->layout.a_stride, rows, sums, stride, (int)g->rows, (int)depth, (int)columns,
-                              k > 0);
+    struct leaf_rows rows = {panel, PANEL * (int64_t)sizeof(float), NULL};
+    /* Panels of almost equal depth, in whole cache lines. */
+    int64_t even = ceil_div(ceil_div(f->k, ceil_div(f->k, DEPTH)), LINE) * LINE;
+    for (int64_t k = 0, depth; k < f->k; k += depth) {
+        depth = min64(even, f->k - k);
+        for (int64_t j = 0; j < columns; j += PANEL) {
+            int64_t width = min64(PANEL, columns - j);
+            int64_t next = j + PANEL < columns ? PANEL * f->desc->b.stride[0] : depth - j * f->desc->b.stride[0];
+            load_panel(g, n + j, width, k, depth, next, scales + j, panel);
+            f->leaf->sv[LEAF_F32](g->a + k, g->layout.a_stride, rows, sums + j, stride, (int)g->rows, (int)depth,
+                                  (int)width, k > 0);
+        }
     }
     for (int64_t r = 0; r < g->rows; r++)
         fp8_store(f, g->row + r, n, sums + r * stride, columns);

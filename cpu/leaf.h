@@ -17,8 +17,9 @@
 enum leaf_type { LEAF_F32, LEAF_F16, LEAF_BF16, LEAF_I8, LEAF_I4, LEAF_F8E4M3, LEAF_TYPES };
 
 /* A matrix of stored rows: row j starts at data + j * stride bytes. i4 rows start on a byte and hold value
- * nibble - 8, even index low; f8e4m3 codes 0x7f and 0xff read as NaN. Rows of the same length and stride from `next` on,
- * unless it is NULL, are what the caller reads after these: qk and sv bring them nearer while they compute. */
+ * nibble - 8, even index low; f8e4m3 codes 0x7f and 0xff read as NaN. Rows of the same length and stride from `next`
+ * on, unless it is NULL, are what the caller reads after these: qk, sv and fp8_panel bring them nearer while they
+ * compute. */
 struct leaf_rows {
     const void *data;
     int64_t stride;
@@ -104,6 +105,10 @@ typedef void leaf_fp8_dot(const float *a, int64_t a_stride, struct leaf_rows w, 
                           int64_t scale_stride, int64_t block, float *out, int64_t out_stride, int rows, int columns,
                           int64_t depth);
 
+/* out[k * out_stride + j] = w[j][k] * scale[j], w being f8e4m3; j < columns, k < depth. */
+typedef void leaf_fp8_panel(struct leaf_rows w, const float *scale, float *out, int64_t out_stride, int columns,
+                            int depth);
+
 /* Makes this thread ready for the table's leaves, or what it was before. */
 typedef void leaf_thread(void);
 
@@ -138,6 +143,7 @@ struct leaf_table {
     leaf_to_i4 *to_i4;
     leaf_to_f8 *to_f8;
     leaf_fp8_dot *fp8_dot;
+    leaf_fp8_panel *fp8_panel;
 
     /* The rest may stay empty. The same sums for many rows, where that beats widening first: each has its own bits. */
     leaf_qk *qk_many[LEAF_TYPES]; /* above direct_rows */

@@ -23,6 +23,9 @@
  *   v_step_f8e4m3(codes, x, top)  FP8_STEP elements times 2^-8, the cheapest multiple, as FP8_STEP / VW vectors. It may
  *                                 take a NaN for a number: then it is in the result, top with these codes seen
  *   v_tops_nan(top)               whether it is
+ *   v_turn_f8e4m3(w, stride, by, out, out_stride)  maybe, with FP8_TURN, a multiple of VW: out[k][j] = w[j][k] * by[j]
+ *                                 for FP8_TURN columns of as many codes. It may take some codes for another number, and
+ *                                 is false then; by is FP8_TURN / VW vectors
  *   vb, vi, DOT_STEP              bytes as an integer dot takes them; a vector of its 32-bit sums; bytes of a step
  *   v_bytes(p)                    DOT_STEP bytes
  *   v_bytes_part(p, n)            the first n of them (0 < n < DOT_STEP), nothing read behind; the others 0

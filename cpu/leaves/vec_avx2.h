@@ -439,4 +439,6 @@ INLINE void v_store_f8e4m3(uint8_t *p, vf x)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(halves, halves));
 }
 
+#include "vec_avx2_fp8.h"
+
 #endif

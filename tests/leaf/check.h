@@ -21,8 +21,8 @@ void expect(struct suite *suite, bool ok, const char *format, ...) __attribute__
 /* The checks, one per slot of the table. Those of slots per type take each type in turn. */
 typedef void check_function(struct suite *suite, enum leaf_type type);
 check_function check_qk, check_sv, check_error, check_qk_many, check_sv_many, check_dot_i8, check_widen,
-    check_transpose, check_fp8_dot, check_fp8_many, check_softmax, check_score, check_mul_add, check_rotate,
-    check_to_f16, check_to_bf16, check_scale, check_absmax, check_to_i8, check_to_i4, check_to_f8;
+    check_transpose, check_fp8_dot, check_fp8_many, check_fp8_panel, check_softmax, check_score, check_mul_add,
+    check_rotate, check_to_f16, check_to_bf16, check_scale, check_absmax, check_to_i8, check_to_i4, check_to_f8;
 
 static inline uint64_t random_bits(struct suite *suite)
 {

@@ -1,4 +1,5 @@
-/* fp8_dot: against sums in double, row by row bit for bit, and at the edges of the scale's range. */
+/* fp8_dot: against sums in double, row by row bit for bit, and at the edges of the scale's range. fp8_panel: each
+ * product, rounded once. */
 #include "stored.h"
 
 #include <float.h>
@@ -145,4 +146,33 @@ void check_fp8_many(struct suite *suite, enum leaf_type type)
                            });
     check_codes(suite, true);
     check_scales(suite, true);
+}
+
+/* Codes with an exponent, and where `any`, now and then one that may lack it or be a NaN. */
+static void check_panel_shape(struct suite *suite, int columns, int depth, bool any, bool at_end)
+{
+    int gap = random_int(suite, 0, 9);
+    ptrdiff_t stride = columns + gap, w_stride = depth + gap;
+    unsigned char *w = guarded(&w_memory, (size_t)((columns - 1) * w_stride + depth), at_end);
+    for (int i = 0; i < (columns - 1) * w_stride + depth; i++)
+        w[i] = (unsigned char)(any && one_in(suite, 100) ? random_int(suite, 0, 255)
+                                                         : random_int(suite, 8, 0x7e) | random_int(suite, 0, 1) << 7);
+    const float *scale = random_rows(suite, &scale_memory, LEAF_F32, 1, columns, 0, at_end, false).data;
+    float *out = guarded(&out_memory, sizeof(float) * (size_t)((depth - 1) * stride + columns), at_end);
+    struct leaf_rows rows = {w, w_stride, one_in(suite, 2) ? w : NULL};
+    suite->table->fp8_panel(rows, scale, out, stride, columns, depth);
+    bool exact = true;
+    for (int k = 0; k < depth; k++)
+        for (int j = 0; j < columns; j++)
+            exact &= same_bits(out[k * stride + j], (float)e4m3_value(w[j * w_stride + k]) * scale[j]);
+    expect(suite, exact, "%d x %d: wrong product", columns, depth);
+    expect(suite, gaps_untouched(out, stride, depth, columns), "%d x %d: wrote between rows", columns, depth);
+}
+
+void check_fp8_panel(struct suite *suite, enum leaf_type type)
+{
+    (void)type;
+    static const int columns[] = {1, 4, 15, 16, 17, 32, 47}, depths[] = {1, 16, 63, 64, 65, 128, 200};
+    for (int i = 0; i < 7 * 7 * 4; i += suite->quick ? random_int(suite, 1, 4) : 1)
+        check_panel_shape(suite, columns[i % 7], depths[i / 7 % 7], i / 49 % 2, i / 98);
 }

@@ -46,6 +46,7 @@ static const struct {
     {"to_f8", check_to_f8, false},
     {"fp8_dot", check_fp8_dot, false},
     {"fp8_many", check_fp8_many, false},
+    {"fp8_panel", check_fp8_panel, false},
 };
 
 static struct {
