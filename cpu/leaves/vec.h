@@ -17,6 +17,9 @@
  *   v_transpose(x)                the VW x VW matrix in x[VW]
  *   v_load_T(row, i)              elements i .. i + VW of a stored row of type T, widened exactly
  *   v_part_T(row, i, n)           the first n of them, nothing read behind; the other lanes hold finite values
+ *   T_MANY                        if defined, as many vectors of T widen faster together; divides SV_VECTORS above rows
+ *   v_many_T(row, i, x)           elements i .. i + T_MANY * VW of a stored row, in an order of their own
+ *   v_sort_T(x)                   x[T_MANY] from that order into the order of the row
  *   v_step_f8e4m3(codes, x, top)  FP8_STEP elements times 2^-8, the cheapest multiple, as FP8_STEP / VW vectors. It may
  *                                 take a NaN for a number: then it is in the result, top with these codes seen
  *   v_tops_nan(top)               whether it is

@@ -298,6 +298,38 @@ INLINE vf v_part_i4(const char *row, int64_t i, int n)
     return from_i4((int)few_bytes(row + i / 2, (n + 1) / 2));
 }
 
+/* The upper half of a float holds the numbers -8 .. 7, and there is a table for each of its bytes. */
+#define i4_MANY 4
+INLINE void v_many_i4(const char *row, int64_t i, vf *x)
+{
+    const __m256i first = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x4040404040403f00, (int64_t)0xbfc0c0c0c0c0c0c1));
+    const __m256i second =
+        _mm256_broadcastsi128_si256(_mm_set_epi64x((int64_t)0xe0c0a08040008000, (int64_t)0x80004080a0c0e000));
+    const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
+    __m256i codes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(row + i / 2)));
+    codes = _mm256_srlv_epi32(codes, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)); /* even channels, odd channels */
+    codes = _mm256_and_si256(codes, _mm256_set1_epi8(15));
+    __m256i high = _mm256_shuffle_epi8(first, codes), low = _mm256_shuffle_epi8(second, codes);
+    __m256i early = _mm256_unpacklo_epi8(low, high), late = _mm256_unpackhi_epi8(low, high);
+    x[0] = _mm256_castsi256_ps(_mm256_slli_epi32(early, 16));
+    x[1] = _mm256_castsi256_ps(_mm256_and_si256(early, upper));
+    x[2] = _mm256_castsi256_ps(_mm256_slli_epi32(late, 16));
+    x[3] = _mm256_castsi256_ps(_mm256_and_si256(late, upper));
+}
+
+/* Each two vectors of v_many_i4 hold 16 channels as a 4 x 4 matrix that lies transposed. */
+INLINE void v_sort_i4(vf *x)
+{
+    UNROLL
+    for (int i = 0; i < i4_MANY; i += 2) {
+        vf even = _mm256_permute2f128_ps(x[i], x[i + 1], 0x20), odd = _mm256_permute2f128_ps(x[i], x[i + 1], 0x31);
+        __m256d low = _mm256_castps_pd(_mm256_unpacklo_ps(even, odd));
+        __m256d high = _mm256_castps_pd(_mm256_unpackhi_ps(even, odd));
+        x[i] = _mm256_castpd_ps(_mm256_permute4x64_pd(low, 0xd8));
+        x[i + 1] = _mm256_castpd_ps(_mm256_permute4x64_pd(high, 0xd8));
+    }
+}
+
 INLINE vf v_load_f8e4m3(const char *row, int64_t i)
 {
     return from_f8e4m3(_mm256_castsi256_si128(halves_of_e4m3(_mm_loadl_epi64((const __m128i *)(row + i)))));
