@@ -58,6 +58,9 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* The channels of the smallest group that is common: sv gets so many where each group has scales of its own. */
+enum { LEAST_WIDTH = 32 };
+
 /* As many of `rows` as fit in a block of at most `most`, the blocks being of almost equal size. */
 INLINE int even_part(int rows, const int most)
 {
