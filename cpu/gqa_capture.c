@@ -20,6 +20,20 @@ static void hide_all(const struct tile *t, float hidden)
     }
 }
 
+/* The finished scores of row r become probabilities. A NaN in the softmax is one for the keys that the row sees. */
+static void share_out(const struct tile *t, int r, float *s, int n)
+{
+    const struct leaf_table *leaf = t->g->leaf;
+    float m = t->m[r], l = t->l[r], sum = 0;
+    if (isnan(l)) {
+        for (int j = 0; j < n; j++)
+            s[j] = s[j] == -INFINITY ? 0 : NAN;
+        return;
+    }
+    leaf->softmax(s, n, NULL, NULL, &m, &sum); /* no score exceeds the maximum by more than rounding */
+    leaf->scale(s, NULL, l == 0 ? 0 : 1 / l, n);
+}
+
 static void capture_row(struct tile *t, int r, struct keys keys)
 {
     const struct gqa *g = t->g;
@@ -30,11 +44,8 @@ static void capture_row(struct tile *t, int r, struct keys keys)
     if (n == 0)
         return;
     tile_finish_scores(t, r, keys, see, s);
-    if (g->desc->capture == TDM_CAPTURE_PROBABILITIES) {
-        float m = t->m[r], sum = 0;
-        g->leaf->softmax(s, n, NULL, NULL, &m, &sum); /* no score exceeds the maximum by more than rounding */
-        g->leaf->scale(s, NULL, t->l[r] == 0 ? 0 : 1 / t->l[r], n);
-    }
+    if (g->desc->capture == TDM_CAPTURE_PROBABILITIES)
+        share_out(t, r, s, n);
     char *out =
         cpu_row(scores, g->args->scores, t->batch, row_head(g, t->head, t->first + r), row_token(g, t->first + r));
     cpu_narrow(g->leaf, s, scores->dtype, out + channel_bytes(scores->dtype, keys.first + see.first), n);

@@ -212,6 +212,35 @@ TEST_EACH(gqa_scores, probabilities_add_up, 2)
     gqa_problem_free(p);
 }
 
+static const struct gqa_features hiding[] = {{.mask = {TDM_BITS, false, true, false}},
+                                             {.mask = {TDM_BOOL, true, false, true}},
+                                             {.bias = {TDM_F32, false, false, false}},
+                                             {.tree = true},
+                                             {.sink_tokens = 3, .smooth_softmax = true}};
+
+/* Two keys of NaN: rows that see one share out NaN, but not to the keys that are hidden from them. */
+TEST_EACH(gqa_scores, probabilities_of_nan, COUNT(hiding) * COUNT(float_types))
+{
+    static const struct gqa_shape shape = {"NaN", 0, 2, 4, 2, 16, 16, 9, 300, 5, 0, false};
+    static const int32_t q_len[] = {9, 9}, kv_len[] = {300, 14};
+    for (int key = 1; key <= 2; key++) {
+        struct gqa_setup setup = {.shape = &shape,
+                                  .cache = f32_cache,
+                                  .with = hiding[*at / COUNT(float_types)],
+                                  .dtype = TDM_F32,
+                                  .q_len = q_len,
+                                  .kv_len = kv_len};
+        setup.with.capture = TDM_CAPTURE_PROBABILITIES;
+        setup.with.scores = float_types[*at % COUNT(float_types)];
+        struct gqa_problem *p = gqa_problem_new(&setup);
+        for (int64_t b = 0; b < 2; b++) {
+            tensor_put(&p->desc.cache.k, p->args.cache.k, b, 0, kv_len[b] - 3, 7, NAN);
+            tensor_put(&p->desc.cache.k, p->args.cache.k, b, 1, key, 0, NAN);
+        }
+        finish(p, "probabilities of NaN");
+    }
+}
+
 /* Equal scores far from 0 share exactly: probabilities depend on differences of scores only. */
 TEST_EACH(gqa_scores, far_probabilities, 4)
 {
