@@ -625,8 +625,8 @@ TDM_API void tdm_cache_destroy(tdm_cache *cache);
 /* Append new_len[b] tokens to each sequence.
  *
  * k, v       as the append desc describes them: of max_new tokens, however few are new
- * new_len    [batch] 0..max_new, as far as there is room; in a ring that is or becomes full at most capacity -
- *            ring_sinks - window_left, so that each new token can be looked at
+ * new_len    [batch] 0..max_new, as far as there is room; in a ring at most capacity - ring_sinks, and in one that is
+ *            or becomes full window_left less, so that each new token can be looked at
  * BAD_ARG as tdm_kv_append_run; the lengths grow exactly when it returns OK */
 TDM_API tdm_status tdm_cache_append(tdm_cache *cache, void *stream, const void *k, const void *v,
                                     const int32_t *new_len);
