@@ -1,9 +1,28 @@
-/* v_turn_f8e4m3 for AVX2: bytes are transposed before they are widened, 32 in each step. The bits of most codes are the
- * upper ones of their bf16, with an exponent 120 larger. Codes without an exponent (0 too) and NaN are odd: they are
- * looked for apart. */
+/* Many e4m3 codes at once for AVX2: a step of a dot, and a turned square. */
 #ifndef VEC_AVX2_FP8_H
 #define VEC_AVX2_FP8_H
 
+INLINE vi v_step_f8e4m3(const char *codes, vf *x, vi top)
+{
+    const __m256i zero = _mm256_setzero_si256(), mask = _mm256_set1_epi16((short)0xbfff);
+    __m256i all = _mm256_loadu_si256((const __m256i *)codes);
+    __m256i even = _mm256_and_si256(_mm256_srai_epi16(_mm256_unpacklo_epi8(zero, all), 1), mask);
+    __m256i odd = _mm256_and_si256(_mm256_srai_epi16(_mm256_unpackhi_epi8(zero, all), 1), mask);
+    x[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(even));
+    x[1] = _mm256_cvtph_ps(_mm256_castsi256_si128(odd));
+    x[2] = _mm256_cvtph_ps(_mm256_extracti128_si256(even, 1));
+    x[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
+    return _mm256_max_epu8(top, _mm256_add_epi8(all, all));
+}
+
+INLINE bool v_tops_nan(vi top)
+{
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi8(top, _mm256_set1_epi8((char)0xfe))) != 0;
+}
+
+/* v_turn_f8e4m3: bytes are transposed before they are widened, 32 in each step. The bits of most codes are the upper ones
+ * of their bf16, with an exponent 120 larger. Codes without an exponent (0 too) and NaN are odd: they are looked for
+ * apart. */
 #define FP8_TURN 16
 
 /* Twice a code, less 16, is 0xee or more for the odd ones alone. */
