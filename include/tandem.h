@@ -10,7 +10,8 @@
  *   - Data pointers must be readable by the op's device and aligned to their element. No input is read
  *     past its last element. Outputs may alias no input (which is not checked).
  *   - create() validates, picks the kernels and allocates; run() checks lengths and pointers, computes,
- *     and neither allocates nor reads the environment. On the CPU run() blocks until it is done.
+ *     and neither allocates nor reads the environment. On the CPU run() blocks until it is done and does not
+ *     look at `stream`, which may be NULL.
  *   - A context and an op may be used by several threads at once. A workspace serves one run at a time.
  *   - A call that fails with BAD_ARG, UNSUPPORTED, NO_DEVICE or NO_MEMORY has changed nothing. After
  *     DEVICE_ERROR the contents of outputs are undefined.
