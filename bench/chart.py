@@ -19,12 +19,15 @@ def read(path):
 
 
 def ours(rows, pattern, dtypes):
-    """Points of our times and of the roofline: x is what the pattern captures of a warm, one-thread shape."""
+    """Points of our times and of the roofline: x is what the pattern captures of a warm, one-thread shape, a power of
+    two: others are neighbours that --suite cliffs compares."""
     lines = {"tandem": {}, "roofline": {}}
     for row in rows:
         found = re.fullmatch(pattern, f"{row['op']} {row['shape']}")
         if found and row["dtypes"] == dtypes and row["threads"] == "1" and row["copies"] == "1":
             x, time = int(found[1]), float(row["median_us"])
+            if x & (x - 1):
+                continue
             lines["tandem"][x], lines["roofline"][x] = time, time * float(row["share"])
     return lines
 

@@ -546,7 +546,8 @@ TDM_API tdm_status tdm_sv_run(const tdm_op *op, tdm_workspace *workspace, void *
  *   NaN stays NaN; a_scale 0 gives zeros)
  *
  * Products and sums are f32; the result is rounded once to out's dtype. Error bound: docs/numerics.md.
- * Checkpoints: [N, ceil(K / 128)] scales are block {1, 128}; weight_scale_inv is block {128, 128}. */
+ * Checkpoints: [N, ceil(K / 128)] scales are block {1, 128}; weight_scale_inv is block {128, 128}; one scale for all
+ * weights is block {N, K}. */
 typedef struct tdm_fp8_matmul_desc {
     size_t struct_size;
     tdm_tensor a;   /* [max_m, k]  f32, f16 or bf16; max_m and k >= 0                          */

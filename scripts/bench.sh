@@ -1,6 +1,7 @@
 #!/bin/sh
-# Measure the decode and prefill suites on one thread and on all, warm and cold, into bench/results/<processor>.csv, and
-# draw them, beside the peers where bench_peers.sh measured those, in bench/results/<processor>.svg.
+# Measure the decode, prefill and cliffs suites on one thread and on all, decode of two caches and of fp8_matmul cold too,
+# into bench/results/<processor>.csv, and draw them, beside the peers where bench_peers.sh measured those, in
+# bench/results/<processor>.svg. Takes about ten minutes.
 #
 # usage: scripts/bench.sh [TANDEM_BENCH_OPTION...]   such as --repeat 20
 set -eu
