@@ -5,8 +5,8 @@
 #include "gqa_view.h"
 
 enum {
-    TILE_ROWS = 96,  /* query rows of a tile: a multiple of every leaf's row_step                        */
-    KEY_BLOCK = 128, /* keys of a block: scores, queries and one panel of 128 channels stay inside 256 KB */
+    TILE_ROWS = 192, /* query rows of a tile: a multiple of every leaf's row_step                       */
+    KEY_BLOCK = 128, /* keys of a block: all scratch of a tile with 128 channels stays inside 448 KB     */
 };
 
 /* Scratch of one tile. */
