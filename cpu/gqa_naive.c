@@ -42,7 +42,7 @@ static void each_block(struct tile *t, block_step *step)
 static void score_block(struct tile *t, struct keys keys, float *s, bool first)
 {
     (void)first;
-    tile_scores(t, keys, s, tile_sees_all(t, keys));
+    tile_scores(t, keys, s, true); /* of every key: unseen ones are masked */
     for (int r = 0; r < t->rows; r++) {
         struct span all = {0, keys.n};
         const float *k_scale = tile_edit(t, r, keys, all, s + r * t->layout.s_stride);

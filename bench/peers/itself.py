@@ -1,11 +1,11 @@
 """Tandem beside itself: what an append costs beside a decode step, and whether one long sequence among short ones keeps
 every thread busy."""
 import statistics
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from attention import measure
 from cases import Case
 from row import from_times
 from tandem import TandemGqa
@@ -16,7 +16,6 @@ APPEND = 0.05    # of a decode step
 CACHES = "int8-tensor,int8-token,int4-token,int4-group32"
 EVERY_STEP = "--rotary", "--rotate", "--offset"
 BUSY = 0.8       # of what two threads gain at best
-ROUNDS, RUNS = 7, 5
 
 
 def appends(options):
@@ -55,23 +54,16 @@ class Tokens:
                 cache[b, :, :length] = random.integers(-127, 128, (case.kv_heads, length, case.head_dim), np.int8)
 
 
-def seconds(side):
-    start = time.perf_counter()
-    for _ in range(RUNS):
-        side.run()
-    return (time.perf_counter() - start) / RUNS
-
-
 def balance(options):
     if options.threads < 2:
         return
-    sides = []
+    sides = {}
     for threads in (1, 2):
         case = Beside("itself", "decode", "int8-tensor", 32768, threads, BUSY, "8/4", 128, batch=64)
-        sides.append(TandemGqa(Library(options.library), case, Tokens(case)))
-    times = [[seconds(side) for side in sides] for _ in range(ROUNDS)]
-    one, two = (statistics.median(column) * 1e6 for column in zip(*times))
-    for side in sides:
+        sides[threads] = TandemGqa(Library(options.library), case, Tokens(case))
+    times = measure(sides, 1)  # no peer's threads to wait for
+    one, two = (statistics.median(times[threads]) * 1e6 for threads in sides)
+    for side in sides.values():
         side.close()
     yield from_times("itself", "T=32768 beside 63 of 128 threads=2", two, one / 2, BUSY, "half the time of one thread")
 
