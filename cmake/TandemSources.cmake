@@ -22,6 +22,7 @@ set(TANDEM_SOURCES
     common/quantize.c
     common/rotary.c
     common/sized.c
+    common/streams.c
     common/tensor.c
     common/workspace.c
     cpu/backend.c
@@ -48,6 +49,12 @@ set(TANDEM_SOURCES
     cpu/product.c
     cpu/rows.c
     cpu/leaves/leaf_scalar.c)
+
+# The files of libtandem_cuda. The tests build them once more for a device that is emulated on the CPU.
+set(cuda_c backend.c blas.c fp8_rows.c memory.c scratch.c streams.c)
+set(cuda_kernels)
+list(TRANSFORM cuda_c PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_SOURCES)
+list(TRANSFORM cuda_kernels PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_KERNELS)
 
 set(isa_avx2 -mavx2 -mfma -mf16c)
 set(isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${isa_avx2})

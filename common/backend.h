@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#define BACKEND_ABI 2     /* changes with any struct of this header */
+#define BACKEND_ABI 3     /* changes with any struct of this header */
 #define REASON_SIZE 256   /* bytes of a "why not" text              */
 #define MAX_HEAD_DIM 1024 /* channels of a cache row                */
 #define MAX_IMPLS 16      /* rows of one op in one backend          */
@@ -71,8 +71,26 @@ struct tdm_op {
 struct run {
     const void *args;
     tdm_lengths lengths;
-    void *scratch; /* op->workspace bytes, 64-byte aligned; NULL when that is 0 */
+    void *scratch; /* what scratch_open gave; without one op->workspace bytes, 64-byte aligned, NULL when that is 0 */
     void *stream;
+};
+
+/* Queues of a device whose work is not done when a call returns. The handles are the backend's; all work on the
+ * device `index`. */
+struct stream_calls {
+    tdm_status (*stream_create)(void *state, int index, void **stream);
+    void (*stream_destroy)(void *state, int index, void *stream);
+    tdm_status (*stream_sync)(void *state, int index, void *stream);
+    tdm_status (*mark_create)(void *state, int index, void **mark);
+    void (*mark_destroy)(void *state, int index, void *mark);
+    tdm_status (*mark_record)(void *state, int index, void *mark, void *stream);
+    tdm_status (*mark_sync)(void *state, int index, void *mark);
+    tdm_status (*mark_wait)(void *state, int index, void *mark, void *stream);
+    tdm_status (*mark_elapsed)(void *state, int index, void *first, void *last, float *milliseconds);
+    tdm_status (*graph_begin)(void *state, int index, void *stream);
+    tdm_status (*graph_end)(void *state, int index, void *stream, void **graph);
+    tdm_status (*graph_run)(void *state, int index, void *graph, void *stream);
+    void (*graph_destroy)(void *state, int index, void *graph);
 };
 
 /* One way to run an op. Rows are tried in order; `fits` and `takes` alone know a row's limits. They return
@@ -81,7 +99,7 @@ struct impl {
     const char *name;
     enum op_kind op;
     bool approximate;
-    bool (*fits)(const union op_desc *desc, void *state, char *reason);
+    bool (*fits)(const struct tdm_op *op, char *reason);
     bool (*takes)(const struct tdm_op *op, const tdm_lengths *lengths, char *reason);
     size_t (*workspace)(const struct tdm_op *op);
     tdm_status (*run)(const struct tdm_op *op, const struct run *run);
@@ -100,8 +118,16 @@ struct backend {
     /* to and from are this backend's devices or the CPU. */
     tdm_status (*copy)(void *state, tdm_device to, void *dst, tdm_device from, const void *src, size_t bytes,
                        void *stream);
+    tdm_status (*host_register)(void *state, int index, void *pointer, size_t bytes);
+    tdm_status (*host_unregister)(void *state, int index, void *pointer);
+    const struct stream_calls *streams; /* NULL: all work is done when a call returns */
+    /* The scratch of one run in flight, in `memory` or in memory of its own where that is NULL, and whatever else a
+     * run needs. NULL: the common layer gives plain memory. */
+    tdm_status (*scratch_open)(const struct tdm_op *op, void *memory, void **scratch);
+    void (*scratch_close)(const struct tdm_op *op, void *scratch);
     const struct impl *const *impls; /* ordered, ended by NULL */
-    /* Leaf row `index` of its table: false past the end; reason is "" when this machine can run it. */
+    /* Leaf row `index` of its table: false past the end; reason is "" when this machine can run it. A backend without
+     * leaves has neither of these two functions. */
     bool (*leaf)(void *state, int index, tdm_kernel *row);
     /* The leaf row that op calls at these lengths, -1 when it has none; why[i], when given, receives why row
      * i is passed over. */

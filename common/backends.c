@@ -126,7 +126,7 @@ static bool has_row(const struct loaded *loaded, const char *word, int length, b
         if ((int)strlen((*impl)->name) == length && !strncmp((*impl)->name, word, (size_t)length))
             return !must_be_approximate || (*impl)->approximate;
     tdm_kernel row;
-    for (int i = 0; loaded->backend->leaf(loaded->state, i, &row); i++)
+    for (int i = 0; backend_leaf(loaded->backend, loaded->state, i, &row); i++)
         if ((int)strlen(row.name) == length && !strncmp(row.name, word, (size_t)length))
             return !must_be_approximate || row.approximate;
     return false;
@@ -141,7 +141,7 @@ static void list_rows(const struct loaded *loaded, bool only_approximate, char *
         if (!only_approximate || (*impl)->approximate)
             used += (size_t)snprintf(text + used, size - used, " %s", (*impl)->name);
     tdm_kernel row;
-    for (int i = 0; used < size && loaded->backend->leaf(loaded->state, i, &row); i++)
+    for (int i = 0; used < size && backend_leaf(loaded->backend, loaded->state, i, &row); i++)
         if (!only_approximate || row.approximate)
             used += (size_t)snprintf(text + used, size - used, " %s", row.name);
 }

@@ -30,4 +30,10 @@ struct loaded *backends_get(tdm_ctx *ctx, tdm_device_kind kind);
 /* BAD_ARG for a kind or index that cannot be, NO_DEVICE with the reason for one that is absent. */
 tdm_status backends_find(tdm_ctx *ctx, tdm_device device, struct loaded **found);
 
+/* Leaf row `index`; false past the end, and always of a backend without leaves. */
+static inline bool backend_leaf(const struct backend *backend, void *state, int index, tdm_kernel *row)
+{
+    return backend->leaf && backend->leaf(state, index, row);
+}
+
 #endif

@@ -51,7 +51,7 @@ tdm_status tdm_kernel_get(const tdm_ctx *ctx, tdm_device device, int32_t index, 
         return status;
     tdm_kernel row = TDM_INIT(tdm_kernel);
     int32_t left = index;
-    if (index < 0 || (!impl_row(ctx, loaded, &left, &row) && !loaded->backend->leaf(loaded->state, left, &row)))
+    if (index < 0 || (!impl_row(ctx, loaded, &left, &row) && !backend_leaf(loaded->backend, loaded->state, left, &row)))
         return fail(TDM_BAD_ARG, "index: got %d, want the index of a row", index);
     row.usable = row.reason[0] == 0;
     return sized_write("kernel", kernel, &row, sizeof row);
@@ -108,4 +108,34 @@ tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device from, con
     /* Of the two it is the GPU's backend that can copy. */
     struct loaded *able = to.kind == TDM_CPU ? source : target;
     return able->backend->copy(able->state, to, dst, from, src, bytes, stream);
+}
+
+static tdm_status find_host_memory(tdm_ctx *ctx, tdm_device device, const void *pointer, struct loaded **loaded)
+{
+    tdm_status status = check_ctx(ctx);
+    if (status || (status = backends_find(ctx, device, loaded)))
+        return status;
+    return pointer ? TDM_OK : fail(TDM_BAD_ARG, "pointer: got NULL, want memory");
+}
+
+tdm_status tdm_host_register(tdm_ctx *ctx, tdm_device device, void *pointer, size_t bytes)
+{
+    struct loaded *loaded;
+    tdm_status status = find_host_memory(ctx, device, pointer, &loaded);
+    if (status)
+        return status;
+    if (bytes == 0)
+        return fail(TDM_BAD_ARG, "bytes: got 0, want the size of the memory");
+    const struct backend *backend = loaded->backend;
+    return backend->host_register ? backend->host_register(loaded->state, device.index, pointer, bytes) : TDM_OK;
+}
+
+tdm_status tdm_host_unregister(tdm_ctx *ctx, tdm_device device, void *pointer)
+{
+    struct loaded *loaded;
+    tdm_status status = find_host_memory(ctx, device, pointer, &loaded);
+    if (status)
+        return status;
+    const struct backend *backend = loaded->backend;
+    return backend->host_unregister ? backend->host_unregister(loaded->state, device.index, pointer) : TDM_OK;
 }

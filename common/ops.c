@@ -15,7 +15,7 @@ static bool row_fits(const struct tdm_op *op, const struct impl *impl, char *rea
     reason[0] = 0;
     if (op->services->left_out(op->services->ctx, impl->name, impl->approximate, reason))
         return false;
-    return !impl->fits || impl->fits(&op->desc, op->state, reason);
+    return !impl->fits || impl->fits(op, reason);
 }
 
 static bool row_takes(const struct tdm_op *op, const struct impl *impl, const tdm_lengths *lengths, char *reason)
@@ -42,7 +42,7 @@ static tdm_status choose_rows(struct tdm_op *op)
     if (!op->impl_count)
         return fail(TDM_UNSUPPORTED, "%s: no row of the %s backend takes it (%s)", name, op->backend->name,
                     used ? why : "it has none");
-    if (op->backend->leaf_for(op, &(tdm_lengths){sizeof(tdm_lengths), 0, 0, 0}, NULL, 0) < 0)
+    if (op->backend->leaf && op->backend->leaf_for(op, &(tdm_lengths){sizeof(tdm_lengths), 0, 0, 0}, NULL, 0) < 0)
         return fail(TDM_UNSUPPORTED, "%s: every leaf of the %s backend is left out", name, op->backend->name);
     for (int i = 0; i < op->impl_count; i++) {
         size_t bytes = op->impls[i]->workspace ? op->impls[i]->workspace(op) : 0;
@@ -124,7 +124,7 @@ static uint64_t now_ns(void)
 static const char *leaf_name(const tdm_op *op, const tdm_lengths *lengths)
 {
     tdm_kernel row;
-    int leaf = op->backend->leaf_for(op, lengths, NULL, 0);
+    int leaf = op->backend->leaf ? op->backend->leaf_for(op, lengths, NULL, 0) : -1;
     return leaf >= 0 && op->backend->leaf(op->state, leaf, &row) ? row.name : "";
 }
 
@@ -214,6 +214,8 @@ static void explain_leaves(const tdm_op *op, const tdm_lengths *lengths, struct 
 {
     enum { MAX_LEAVES = 32 };
     char why[MAX_LEAVES][REASON_SIZE] = {{0}};
+    if (!op->backend->leaf)
+        return;
     op->backend->leaf_for(op, lengths, why, MAX_LEAVES);
     tdm_kernel row = {0};
     for (int i = 0; i < MAX_LEAVES && op->backend->leaf(op->state, i, &row); i++) {

@@ -15,10 +15,10 @@ static bool half_fits(const char *name, const tdm_tensor *half, char *reason)
     return false;
 }
 
-static bool int8_decode_fits(const union op_desc *desc, void *state, char *reason)
+static bool int8_decode_fits(const struct tdm_op *op, char *reason)
 {
-    (void)state;
-    return half_fits("k", &desc->gqa.cache.k, reason) && half_fits("v", &desc->gqa.cache.v, reason);
+    const tdm_kv_cache *cache = &op->desc.gqa.cache;
+    return half_fits("k", &cache->k, reason) && half_fits("v", &cache->v, reason);
 }
 
 static bool int8_decode_takes(const struct tdm_op *op, const tdm_lengths *lengths, char *reason)

@@ -11,7 +11,9 @@
  *     past its last element. Outputs may alias no input (which is not checked).
  *   - create() validates, picks the kernels and allocates; run() checks lengths and pointers, computes,
  *     and neither allocates nor reads the environment. On the CPU run() blocks until it is done and does not
- *     look at `stream`, which may be NULL.
+ *     look at `stream`, which may be NULL. On a GPU it enqueues its work on `stream` and returns.
+ *   - Arrays of lengths, positions, pointers and trees are host memory on every device, and read before run()
+ *     returns. All other pointers are the device's: of tdm_alloc, of the driver, or registered host memory.
  *   - A context and an op may be used by several threads at once. A workspace serves one run at a time.
  *   - A call that fails with BAD_ARG, UNSUPPORTED, NO_DEVICE or NO_MEMORY has changed nothing. After
  *     DEVICE_ERROR the contents of outputs are undefined.
@@ -186,9 +188,64 @@ typedef enum tdm_memory { TDM_DEVICE_MEMORY = 0, TDM_PINNED_HOST = 1 } tdm_memor
 TDM_API tdm_status tdm_alloc(tdm_ctx *ctx, tdm_device device, tdm_memory kind, size_t bytes, void **pointer);
 TDM_API void tdm_free(tdm_ctx *ctx, tdm_device device, tdm_memory kind, void *pointer);
 
-/* Copy between devices. Between CPU pointers it is done on return; with a GPU it is enqueued on stream. */
+/* Copy between devices. Between CPU pointers it is done on return; with a GPU it is enqueued on `stream`, one of the GPU's
+ * (of `to` where both are GPUs): host memory that is neither pinned nor registered is slower, and must like all other
+ * stay as it is until the copy is done. */
 TDM_API tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device from, const void *src, size_t bytes,
                             void *stream);
+
+/* Let a GPU read and write the caller's own host memory, at the same address, and copy it at full speed.
+ *
+ * pointer    any host memory of the process; mapped read-only: the GPU may only read it
+ * bytes      > 0
+ * BAD_ARG for NULL or 0 bytes, UNSUPPORTED when the device cannot use host addresses, DEVICE_ERROR when the driver
+ * refuses (memory that is registered already, or too much of it). On the CPU nothing is done. Unregister it before it
+ * is freed. */
+TDM_API tdm_status tdm_host_register(tdm_ctx *ctx, tdm_device device, void *pointer, size_t bytes);
+TDM_API tdm_status tdm_host_unregister(tdm_ctx *ctx, tdm_device device, void *pointer);
+
+/* ---- Streams, marks and graphs ------------------------------------------------- */
+
+/* A stream is a queue of a GPU: a cudaStream_t, the host's own or one of these. NULL is the device's default stream.
+ * On the CPU every stream is NULL and all work is done when a call returns, so a program written with
+ * streams and marks runs there too. */
+TDM_API tdm_status tdm_stream_create(tdm_ctx *ctx, tdm_device device, void **stream);
+TDM_API void tdm_stream_destroy(tdm_ctx *ctx, tdm_device device, void *stream);
+
+/* Wait on the host until all work of the stream is done. DEVICE_ERROR also reports what failed in it earlier. */
+TDM_API tdm_status tdm_stream_sync(tdm_ctx *ctx, tdm_device device, void *stream);
+
+/* A point in a stream. */
+typedef struct tdm_mark tdm_mark;
+TDM_API tdm_status tdm_mark_create(tdm_ctx *ctx, tdm_device device, tdm_mark **mark);
+TDM_API void tdm_mark_destroy(tdm_mark *mark); /* NULL is fine */
+
+/* Set the mark behind all that the stream holds now. */
+TDM_API tdm_status tdm_mark_record(tdm_mark *mark, void *stream);
+
+/* Wait on the host until the point where the mark was last recorded is reached; at once when it never was. */
+TDM_API tdm_status tdm_mark_sync(tdm_mark *mark);
+
+/* Let what is enqueued on `stream` (of the mark's device) from now on wait for the mark; the host does not wait. */
+TDM_API tdm_status tdm_mark_wait(tdm_mark *mark, void *stream);
+
+/* Milliseconds between two marks of one device that were recorded and reached. BAD_ARG when one was not. */
+TDM_API tdm_status tdm_mark_elapsed(const tdm_mark *first, const tdm_mark *last, float *milliseconds);
+
+/* Runs and copies recorded once, to be enqueued together at less cost. */
+typedef struct tdm_graph tdm_graph;
+
+/* From here on what is enqueued on the stream (not NULL) is recorded and not done. Pointers, lengths and host arrays are
+ * those of the recorded calls; the memory behind device pointers is read when the graph runs. UNSUPPORTED on the CPU. */
+TDM_API tdm_status tdm_graph_begin(tdm_ctx *ctx, tdm_device device, void *stream);
+
+/* Stop recording. Ops, workspaces and memory of the recorded calls must outlive the graph. DEVICE_ERROR when a recorded
+ * call cannot be part of a graph; the stream is usable again in any case. */
+TDM_API tdm_status tdm_graph_end(tdm_ctx *ctx, tdm_device device, void *stream, tdm_graph **graph);
+
+/* Enqueue all of it on a stream of its device. One run of a graph at a time. */
+TDM_API tdm_status tdm_graph_run(tdm_graph *graph, void *stream);
+TDM_API void tdm_graph_destroy(tdm_graph *graph); /* NULL is fine */
 
 /* ---- Tensors ------------------------------------------------------------------- */
 
@@ -297,10 +354,11 @@ TDM_API void tdm_op_destroy(tdm_op *op);
 /* Bytes of scratch that one run in flight needs; 0: run takes a NULL workspace. */
 TDM_API tdm_status tdm_workspace_size(const tdm_op *op, size_t *bytes);
 
-/* Make the workspace of one run in flight.
+/* Make the workspace of one run in flight. On a GPU a run is in flight until its stream has done it; runs on one stream
+ * may share a workspace.
  *
- * memory     64-byte aligned, of at least tdm_workspace_size bytes, the caller's until destroy; or NULL:
- *            taken from the context's allocator
+ * memory     the device's, 64-byte aligned, of at least tdm_workspace_size bytes, the caller's until destroy; or
+ *            NULL: taken from the context's allocator, or from the GPU
  * bytes      size of memory; ignored when it is NULL */
 TDM_API tdm_status tdm_workspace_create(const tdm_op *op, void *memory, size_t bytes, tdm_workspace **workspace);
 TDM_API void tdm_workspace_destroy(tdm_workspace *workspace);
@@ -542,8 +600,8 @@ TDM_API tdm_status tdm_sv_run(const tdm_op *op, tdm_workspace *workspace, void *
 /* Multiply activations by a block-scaled FP8 weight.
  *
  *   out[i, n] = sum over k of a'[i, k] * b[n, k] * b_scale[n / block[0], k / block[1]]  + bias[n]
- *   a' = a, or e4m3(a / a_scale) * a_scale when a_scale is given (W8A8 rounding, saturating at 448,
- *   NaN stays NaN; a_scale 0 gives zeros)
+ *   a' = a, or e4m3(a / s) * s (W8A8 rounding, saturating at 448, NaN stays NaN; s = 0 gives zeros), where s is a_scale,
+ *   or with dynamic_a_scale the largest magnitude of row i of a over 448, by the rules of tdm_scaling
  *
  * Products and sums are f32; the result is rounded once to out's dtype. Error bound: docs/numerics.md.
  * Checkpoints: [N, ceil(K / 128)] scales are block {1, 128}; weight_scale_inv is block {128, 128}; one scale for all
@@ -554,7 +612,8 @@ typedef struct tdm_fp8_matmul_desc {
     tdm_tensor b;   /* [n, k]      f8e4m3, PER_BLOCK, scale_dtype f32, bf16 or e8m0            */
     tdm_tensor out; /* [max_m, n]  of a's dtype                                               */
     int32_t has_bias;
-    int32_t has_a_scale;
+    int32_t has_a_scale;     /* 1: one scale for all of a, in args.a_scale      */
+    int32_t dynamic_a_scale; /* 1: one for each row of a; not with has_a_scale */
 } tdm_fp8_matmul_desc;
 
 typedef struct tdm_fp8_matmul_args {

@@ -70,9 +70,9 @@ static tdm_status fake_copy(void *state, tdm_device to, void *dst, tdm_device fr
     return TDM_OK;
 }
 
-static bool fits(const union op_desc *desc, void *state, char *reason)
+static bool fits(const struct tdm_op *op, char *reason)
 {
-    (void)state;
+    const union op_desc *desc = &op->desc;
     if (desc->gqa.q.dim[3] % 2 == 0)
         return true;
     snprintf(reason, REASON_SIZE, "head_dim: got %lld, want an even number", (long long)desc->gqa.q.dim[3]);
