@@ -52,7 +52,9 @@ set(TANDEM_SOURCES
 
 # The files of libtandem_cuda. The tests build them once more for a device that is emulated on the CPU.
 set(cuda_c backend.c blas.c fp8_rows.c memory.c scratch.c streams.c)
+list(APPEND cuda_c attention_rows.c gqa_row.c kv_append_row.c prepare.c token_runs.c)
 set(cuda_kernels)
+list(APPEND cuda_kernels gqa.cu kv_append.cu)
 list(TRANSFORM cuda_c PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_SOURCES)
 list(TRANSFORM cuda_kernels PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_KERNELS)
 

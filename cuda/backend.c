@@ -1,4 +1,5 @@
 /* The CUDA backend: its rows and its devices. */
+#include "attention_rows.h"
 #include "blas.h"
 #include "cuda.h"
 
@@ -6,6 +7,8 @@
 #include <string.h>
 
 static const struct impl *const impls[] = {
+    &cuda_append,
+    &cuda_flash,
     NULL,
 };
 
