@@ -4,29 +4,23 @@
 #include "gqa.h"
 
 #include "gqa_rows.cuh"
+#include "gqa_stage.cuh"
 #include "stored.cuh"
-
-#include <stddef.h>
 
 namespace
 {
 
-constexpr int KEYS = KEY_BLOCK;
-constexpr int WARPS = 4, THREADS = WARPS * WARP;
-constexpr int CHUNK = 32;           /* channels in shared memory at a time: one a lane                              */
-constexpr int K_STRIDE = CHUNK + 1; /* floats between keys there: a warp reads one channel of 32 keys at full speed, */
-constexpr int V_STRIDE = CHUNK + 8; /* or 8 channels of 4 keys                                                       */
-constexpr int QUARTERS = 4;         /* lanes that share the keys of a channel of V, 8 apart                          */
-constexpr int MOST_HEADS = 65535, MOST_SHARED = 48 * 1024;
+constexpr int QUARTERS = 4;       /* lanes that share the keys of a channel of V: each has 8 of every 32           */
+constexpr int64_t MOST_HEADS = 65535;
+constexpr size_t MOST_SHARED = 48 * 1024;
 
-static_assert(THREADS == KEYS, "a thread has a key");
 static_assert(static_cast<int>(MAX_PARTS) <= WARP, "a lane has a part");
 static_assert(sizeof(gqa_params) <= 4096, "kernel parameters");
 
 /* In shared memory, followed by the queries and the outputs of the rows, whole chunks each. */
 template <int R> struct alignas(16) tile {
-    float stage[KEYS * V_STRIDE];
-    float p[KEYS][R]; /* scores, then probabilities; -1 for keys that the row does not see */
+    float stage[KEYS * STRIDE];
+    float p[R][KEYS]; /* scores, then probabilities; -1 for keys that the row does not see */
     row_state row[R];
 };
 
@@ -47,44 +41,6 @@ __device__ __forceinline__ float *partial_of(const gqa_params &p, const place &a
     return p.partials + slot * (ROW_STATE + p.out.channels);
 }
 
-/* ---- keys and values in shared memory --------------------------------------------------- */
-
-template <tdm_dtype T>
-__device__ __forceinline__ void stage_as(const head_rows &from, int64_t row, int n, int channel, float *to, int stride)
-{
-    const int c = channel + lane_index();
-    const bool scaled = is_dynamic(from);
-#pragma unroll 8
-    for (int j = static_cast<int>(threadIdx.x / WARP); j < KEYS; j += WARPS) {
-        float x = 0;
-        if (j < n && c < from.channels) {
-            x = number_as<T>(row_at(from, row + j), c);
-            if (scaled)
-                x *= *dynamic_scale_at(from, row + j, c);
-        }
-        to[j * stride + lane_index()] = x;
-    }
-}
-
-/* Channels [channel, channel + CHUNK) of n rows, times their dynamic scales; zeros where there is nothing. */
-__device__ __forceinline__ void stage(const head_rows &from, int64_t row, int n, int channel, float *to, int stride)
-{
-    switch (from.dtype) {
-    case TDM_F32:
-        return stage_as<TDM_F32>(from, row, n, channel, to, stride);
-    case TDM_F16:
-        return stage_as<TDM_F16>(from, row, n, channel, to, stride);
-    case TDM_BF16:
-        return stage_as<TDM_BF16>(from, row, n, channel, to, stride);
-    case TDM_F8E4M3:
-        return stage_as<TDM_F8E4M3>(from, row, n, channel, to, stride);
-    case TDM_I8:
-        return stage_as<TDM_I8>(from, row, n, channel, to, stride);
-    default:
-        return stage_as<TDM_I4>(from, row, n, channel, to, stride);
-    }
-}
-
 /* ---- one block of keys ------------------------------------------------------------------- */
 
 /* The scores of keys [first, first + n): a thread has one key and all rows. */
@@ -95,11 +51,11 @@ __device__ __forceinline__ void score_block(const gqa_params &p, tile<R> &t, con
     const int key = static_cast<int>(threadIdx.x), q_stride = chunks(p.q.channels);
     float sum[R] = {};
     for (int channel = 0; channel < p.q.channels; channel += CHUNK) {
-        stage(k, first, n, channel, t.stage, K_STRIDE);
+        stage(k, first, n, channel, t.stage);
         __syncthreads();
 #pragma unroll 8
         for (int c = 0; c < CHUNK; c++) {
-            const float x = t.stage[key * K_STRIDE + c];
+            const float x = t.stage[key * STRIDE + c];
 #pragma unroll
             for (int r = 0; r < R; r++)
                 sum[r] = fmaf(q[r * q_stride + channel + c], x, sum[r]);
@@ -111,7 +67,7 @@ __device__ __forceinline__ void score_block(const gqa_params &p, tile<R> &t, con
         float s = sum[r];
         if (p.softcap != 0)
             s = p.softcap * tanhf(__fdiv_rn(s + t.row[r].shift, p.softcap));
-        t.p[key][r] = s;
+        t.p[r][key] = s;
     }
 }
 
@@ -119,18 +75,18 @@ __device__ __forceinline__ void score_block(const gqa_params &p, tile<R> &t, con
 template <int R> __device__ __forceinline__ void soften(tile<R> &t, int r, int first)
 {
     row_state &row = t.row[r];
-    const bool sees = row_sees_any(row, first, first + KEYS);
+    const bool sees = row_sees_any(row, first);
     const float before = row.m;
     float top = -INFINITY, sum = 0;
     for (int j = lane_index(); j < KEYS; j += WARP)
         if (row_sees(row, first + j))
-            top = fmaxf(top, t.p[j][r]); /* passes over NaN */
+            top = fmaxf(top, t.p[r][j]); /* passes over NaN */
     const float after = fmaxf(before, warp_max(top));
     const float base = after == -INFINITY ? 0.f : after; /* any number does where all scores are -infinity */
     for (int j = lane_index(); j < KEYS; j += WARP) {
-        const float x = row_sees(row, first + j) ? expf(t.p[j][r] - base) : -1.f;
+        const float x = row_sees(row, first + j) ? expf(t.p[r][j] - base) : -1.f;
         sum += x < 0 ? 0.f : x;
-        t.p[j][r] = x;
+        t.p[r][j] = x;
     }
     sum = warp_sum(sum);
     __syncwarp();
@@ -141,7 +97,7 @@ template <int R> __device__ __forceinline__ void soften(tile<R> &t, int r, int f
     }
 }
 
-/* o = o * shrink + p * values. Lanes 8 apart have every fourth key of one channel. */
+/* o = o * shrink + p * values. Lanes 8 apart share the keys of one channel. */
 template <int R>
 __device__ __forceinline__ void add_values(const gqa_params &p, tile<R> &t, float *o, const head_rows &v, int first,
                                            int n)
@@ -150,14 +106,15 @@ __device__ __forceinline__ void add_values(const gqa_params &p, tile<R> &t, floa
     const int mine = static_cast<int>(threadIdx.x / WARP) * (WARP / QUARTERS) + lane % (WARP / QUARTERS);
     for (int channel = 0; channel < p.out.channels; channel += CHUNK) {
         float sum[R] = {};
-        stage(v, first, n, channel, t.stage, V_STRIDE);
+        stage(v, first, n, channel, t.stage);
         __syncthreads();
 #pragma unroll 4
-        for (int j = quarter; j < KEYS; j += QUARTERS) {
-            const float x = t.stage[j * V_STRIDE + mine];
+        for (int i = 0; i < KEYS / QUARTERS; i++) {
+            const int j = i / 8 * WARP + quarter * 8 + i % 8;
+            const float x = t.stage[j * STRIDE + mine];
 #pragma unroll
             for (int r = 0; r < R; r++)
-                sum[r] = t.p[j][r] < 0 ? sum[r] : fmaf(t.p[j][r], x, sum[r]);
+                sum[r] = t.p[r][j] < 0 ? sum[r] : fmaf(t.p[r][j], x, sum[r]);
         }
 #pragma unroll
         for (int r = 0; r < R; r++) {
@@ -211,7 +168,7 @@ __device__ __forceinline__ void attend(const gqa_params &p, const gqa_keys &keys
         const int first = block * KEYS, n = min(KEYS, top - first);
         bool seen = false;
         for (int r = 0; r < R; r++)
-            seen = seen || row_sees_any(t.row[r], first, first + KEYS);
+            seen = seen || row_sees_any(t.row[r], first);
         if (!seen)
             continue;
         score_block<R>(p, t, q, k, first, n);
@@ -248,7 +205,7 @@ __device__ __forceinline__ void close_tile(const gqa_params &p, const token_run 
 }
 
 /* Grid: tiles of a run, the last first as its queries see most, times parts; kv heads; runs. */
-template <int R> __global__ void __launch_bounds__(THREADS) attend_kernel(const gqa_params p)
+template <int R> __global__ void __launch_bounds__(THREADS, 1) attend_kernel(const gqa_params p)
 {
     const token_run &run = p.runs.run[blockIdx.z];
     const gqa_keys &keys = p.keys[blockIdx.z];
@@ -328,7 +285,7 @@ const struct {
 
 unsigned head_blocks(const gqa_params &p)
 {
-    return static_cast<unsigned>(p.k.heads < MOST_HEADS ? p.k.heads : MOST_HEADS);
+    return static_cast<unsigned>(min(p.k.heads, MOST_HEADS));
 }
 
 /* The least tile that holds all rows of a run, or the largest that there is room for. */
@@ -351,8 +308,8 @@ cudaError_t gqa_launch(const gqa_params *p, cudaStream_t stream)
     for (int i = 0; i < p->runs.count; i++) {
         const int64_t rows = static_cast<int64_t>(p->runs.run[i].count) * p->group, parts = p->keys[i].parts;
         const int64_t all = (rows + tiles[tile].rows - 1) / tiles[tile].rows * parts;
-        blocks = all > blocks ? all : blocks;
-        split_rows = parts > 1 && rows > split_rows ? rows : split_rows;
+        blocks = max(blocks, all);
+        split_rows = parts > 1 ? max(split_rows, rows) : split_rows;
     }
     cudaError_t error = launch(tiles[tile].kernel, dim3(static_cast<unsigned>(blocks), head_blocks(*p), p->runs.count),
                                dim3(THREADS), tiles[tile].shared(whole + wide), stream, *p);

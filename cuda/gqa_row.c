@@ -7,9 +7,11 @@
 static bool flash_fits(const struct tdm_op *op, char *reason)
 {
     const tdm_gqa_desc *d = &op->desc.gqa;
-    const struct wish wishes[] = {{"cache.ring", d->cache.ring != 0}, {"bias", d->bias.rank != 0},
-                                  {"mask", d->mask.rank != 0},        {"has_alibi", d->has_alibi != 0},
-                                  {"has_tree", d->has_tree != 0},     {"capture", d->capture != TDM_CAPTURE_NONE}};
+    const struct wish wishes[] = {{"bias", d->bias.rank != 0},
+                                  {"mask", d->mask.rank != 0},
+                                  {"has_alibi", d->has_alibi != 0},
+                                  {"has_tree", d->has_tree != 0},
+                                  {"capture", d->capture != TDM_CAPTURE_NONE}};
     return cuda_fits_device(op, reason) && fits_wishes(wishes, sizeof wishes / sizeof *wishes, reason);
 }
 
@@ -69,7 +71,7 @@ static struct gqa_keys keys_of(const tdm_gqa_desc *d, int32_t q_len, int32_t kv_
     int64_t first_block = between(first / KEY_BLOCK, sink_blocks, INT32_MAX);
     int64_t blocks = sink_blocks + between(blocks_of(end) - first_block, 0, INT32_MAX), parts = 1;
     if (q_len * group_of(d) <= SPLIT_ROWS)
-        parts = parts_of(blocks);
+        parts = between(parts_of(blocks), 1, max_parts(d)); /* a ring's window may touch a block more than fill it */
     int64_t part_blocks = (blocks + parts - 1) / parts;
     return (struct gqa_keys){.kv_len = kv_len,
                              .start = (int32_t)start,
@@ -84,8 +86,8 @@ static struct gqa_params params_of(const tdm_gqa_desc *d, const tdm_gqa_args *a,
 {
     const tdm_kv_data *data = &a->cache;
     return (struct gqa_params){.q = stored_of(&d->q, a->q, NULL),
-                               .k = stored_of(&d->cache.k, data->k, data->k_scale),
-                               .v = stored_of(&d->cache.v, data->v, data->v_scale),
+                               .k = stored_half(&d->cache, &d->cache.k, data->k, data->k_scale),
+                               .v = stored_half(&d->cache, &d->cache.v, data->v, data->v_scale),
                                .out = stored_of(&d->out, a->out, NULL),
                                .prepare = prepare_of(&d->q_norm, a->q_norm, &d->rotary, a->cos, a->sin, data->k_offset,
                                                      rotation_factor(d->cache.rotate_k, d->q.dim[3])),

@@ -18,10 +18,10 @@ __device__ __forceinline__ bool row_sees(const row_state &row, int key)
     return key < row.sinks || (key >= row.first && key < row.end);
 }
 
-/* Whether the row sees one of the keys [from, to). */
-__device__ __forceinline__ bool row_sees_any(const row_state &row, int from, int to)
+/* Whether the row sees one of the block's keys. */
+__device__ __forceinline__ bool row_sees_any(const row_state &row, int first)
 {
-    return from < row.sinks || (max(from, row.first) < min(to, row.end));
+    return first < row.sinks || max(first, row.first) <= min(first + (KEY_BLOCK - 1), row.end - 1);
 }
 
 __device__ __forceinline__ float warp_sum(float x)

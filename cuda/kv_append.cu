@@ -7,12 +7,13 @@
 namespace
 {
 
-constexpr int WARPS = 4, MOST_HEADS = 65535;
+constexpr int WARPS = 4;
+constexpr int64_t MOST_HEADS = 65535;
 
 static_assert(sizeof(append_params) <= 4096, "kernel parameters");
 
 __device__ __forceinline__ void append_row(const append_half &half, int64_t batch, int64_t head, int64_t token,
-                                           int64_t row, int64_t position, float *x)
+                                           int place, int64_t position, float *x)
 {
     const head_rows from = head_of(half.from, batch, head);
     const prepare &p = half.prepare;
@@ -27,12 +28,13 @@ __device__ __forceinline__ void append_row(const append_half &half, int64_t batc
             x[c] = __fsub_rn(x[c], p.offset[head * n + c]);
     __syncwarp();
     row_rotate(p.rotation, x, n);
-    store_row(x, head_of(half.to, batch, head), row);
+    const head_rows to = head_of(half.to, batch, head);
+    store_row(x, to, row_of(to, place));
     __syncwarp();
 }
 
 /* Grid: tokens of a run, WARPS at a time; heads; keys and values of each run. */
-__global__ void __launch_bounds__(WARPS *WARP) append_kernel(const append_params p)
+__global__ void __launch_bounds__(WARPS * WARP, 1) append_kernel(const append_params p)
 {
     const append_half &half = p.half[blockIdx.z % 2];
     const token_run &run = p.runs.run[blockIdx.z / 2];
@@ -41,19 +43,19 @@ __global__ void __launch_bounds__(WARPS *WARP) append_kernel(const append_params
     if (i >= run.count)
         return;
     float *x = shared_memory<float>() + warp * max(p.half[0].from.channels, p.half[1].from.channels);
-    const int64_t row = run.position + i, position = run.given < 0 ? row : p.runs.position[run.given + i];
+    const int place = static_cast<int>(run.position + i);
+    const int position = run.given < 0 ? place : p.runs.position[run.given + i];
     for (int64_t head = blockIdx.y; head < half.to.heads; head += gridDim.y)
-        append_row(half, run.sequence, head, run.first + i, row, position, x);
+        append_row(half, run.sequence, head, run.first + i, place, position, x);
 }
 
 } // namespace
 
 cudaError_t append_launch(const append_params *p, cudaStream_t stream)
 {
-    const int channels = p->half[0].from.channels > p->half[1].from.channels ? p->half[0].from.channels
-                                                                             : p->half[1].from.channels;
-    const int64_t heads = p->half[0].to.heads;
-    const dim3 grid((token_runs_longest(&p->runs) + WARPS - 1) / WARPS,
-                    static_cast<unsigned>(heads < MOST_HEADS ? heads : MOST_HEADS), 2 * p->runs.count);
+    const int channels = max(p->half[0].from.channels, p->half[1].from.channels);
+    const int64_t heads = min(p->half[0].to.heads, MOST_HEADS);
+    const dim3 grid((token_runs_longest(&p->runs) + WARPS - 1) / WARPS, static_cast<unsigned>(heads),
+                    2 * p->runs.count);
     return launch(append_kernel, grid, dim3(WARPS * WARP), WARPS * channels * sizeof(float), stream, *p);
 }

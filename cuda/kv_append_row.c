@@ -8,7 +8,7 @@
 static bool append_fits(const struct tdm_op *op, char *reason)
 {
     const tdm_kv_append_desc *d = &op->desc.kv_append;
-    const struct wish wishes[] = {{"cache.ring", d->cache.ring != 0}, {"past", d->past.k.rank != 0}};
+    const struct wish wishes[] = {{"past", d->past.k.rank != 0}};
     return cuda_fits_device(op, reason) && fits_wishes(wishes, sizeof wishes / sizeof *wishes, reason);
 }
 
@@ -20,10 +20,10 @@ static cudaError_t append_enqueue(const struct tdm_op *op, const struct run *run
     static const tdm_norm no_norm;
     static const tdm_rotary no_rotary;
     struct append_params params = {
-        .half = {{stored_of(&d->k, a->k, NULL), stored_of(&d->cache.k, data->k, data->k_scale),
+        .half = {{stored_of(&d->k, a->k, NULL), stored_half(&d->cache, &d->cache.k, data->k, data->k_scale),
                   prepare_of(&d->k_norm, a->k_norm, &d->rotary, a->cos, a->sin, data->k_offset,
                              rotation_factor(d->cache.rotate_k, d->k.dim[3]))},
-                 {stored_of(&d->v, a->v, NULL), stored_of(&d->cache.v, data->v, data->v_scale),
+                 {stored_of(&d->v, a->v, NULL), stored_half(&d->cache, &d->cache.v, data->v, data->v_scale),
                   prepare_of(&no_norm, NULL, &no_rotary, NULL, NULL, NULL,
                              rotation_factor(d->cache.rotate_v, d->v.dim[3]))}}};
     struct tokens tokens = {.length = a->new_len,

@@ -6,19 +6,16 @@
 #include "prepare.h"
 #include "stored.cuh"
 
-/* One lane adds the squares: their order is part of the result. */
+/* Every lane adds all squares: their order is part of the result. */
 __device__ __forceinline__ void row_norm(const prepare &p, float *x, int n)
 {
     if (!p.norm)
         return;
-    float inverse = 0;
-    if (lane_index() == 0) {
-        double squares = 0;
-        for (int c = 0; c < n; c++)
-            squares += static_cast<double>(x[c]) * static_cast<double>(x[c]);
-        inverse = static_cast<float>(1 / sqrt(squares / n + static_cast<double>(p.epsilon)));
-    }
-    inverse = __shfl_sync(0xffffffffu, inverse, 0);
+    double squares = 0;
+    for (int c = 0; c < n; c++)
+        squares += static_cast<double>(x[c]) * static_cast<double>(x[c]);
+    const float inverse = static_cast<float>(1 / sqrt(squares / n + static_cast<double>(p.epsilon)));
+    __syncwarp();
     for (int c = lane_index(); c < n; c += WARP)
         x[c] = __fmul_rn(__fmul_rn(x[c], inverse), number_at(p.norm_dtype, p.norm, c));
     __syncwarp();

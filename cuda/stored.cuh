@@ -20,7 +20,7 @@ struct head_rows {
     char *data;
     int64_t stride;
     float *scale; /* of this head: one, one a channel, or those of each row */
-    int channels, group, groups;
+    int channels, group, groups, sinks, turns;
     tdm_dtype dtype;
     tdm_scaling scaling;
 };
@@ -33,6 +33,8 @@ __device__ __forceinline__ head_rows head_of(const stored &from, int64_t batch, 
                       from.channels,
                       from.group,
                       from.groups,
+                      from.sinks,
+                      from.turns,
                       from.dtype,
                       from.scaling};
     const int64_t row = (batch * from.heads + head) * from.rows;
@@ -43,6 +45,14 @@ __device__ __forceinline__ head_rows head_of(const stored &from, int64_t batch, 
     else if (rows.scaling == TDM_PER_GROUP)
         rows.scale += row * from.groups;
     return rows;
+}
+
+/* The row of a position of the sequence. */
+__device__ __forceinline__ int64_t row_of(const head_rows &rows, int position)
+{
+    if (rows.turns == 0 || position < rows.sinks)
+        return position;
+    return rows.sinks + (position - rows.sinks) % rows.turns;
 }
 
 __device__ __forceinline__ char *row_at(const head_rows &rows, int64_t row)
@@ -132,34 +142,32 @@ __device__ __forceinline__ float dynamic_scale(const float *x, int n, tdm_dtype 
     }
     if (top >= 0x7f800000u)
         return NAN;
-    const float largest = __uint_as_float(top);
-    const float scale =
-        dtype == TDM_I4 ? __fdiv_rn(x[place], -8.f) : __fdiv_rn(largest, dtype == TDM_I8 ? 127.f : 448.f);
-    return fabsf(__fdiv_rn(1.f, scale)) < INFINITY ? scale : 0.f;
+    const float extreme = dtype == TDM_I4 ? x[place] : __uint_as_float(top);
+    const float scale = __fdiv_rn(extreme, dtype == TDM_I4 ? -8.f : dtype == TDM_I8 ? 127.f : 448.f);
+    return fabsf(scale) > 0x1p-128f ? scale : 0.f; /* 1 / 2^-128 is infinite, that of the next number is not */
 }
 
-/* The integer nearest to x / scale; 0 where that is no number. */
-__device__ __forceinline__ int integer_of(float x, float scale, float low, float high)
+/* The code of x: e4m3(x / scale), or the integer nearest to x * (1 / scale), 0 where that is no number. */
+__device__ __forceinline__ int code_of(float x, float scale, tdm_dtype dtype)
 {
-    const float quotient = __fmul_rn(x, scale == 0 ? 0.f : __fdiv_rn(1.f, scale));
-    return quotient == quotient ? static_cast<int>(rintf(fminf(fmaxf(quotient, low), high))) : 0;
+    const bool f8 = dtype == TDM_F8E4M3;
+    const float quotient = scale == 0 ? 0.f : __fdiv_rn(f8 ? x : 1.f, scale);
+    if (f8)
+        return e4m3_of_f32(quotient);
+    const float value = __fmul_rn(x, quotient), most = dtype == TDM_I8 ? 127.f : 7.f;
+    return value == value ? static_cast<int>(rintf(fminf(fmaxf(value, -most - 1), most))) : 0;
 }
 
-__device__ __forceinline__ uint8_t e4m3_quotient(float x, float scale)
-{
-    return e4m3_of_f32(scale == 0 ? 0.f : __fdiv_rn(x, scale));
-}
-
-/* Codes that are a byte each, or half of one. */
+/* Byte i of a row of codes. */
 __device__ __forceinline__ uint8_t byte_of(const float *x, const head_rows &to, int64_t row, int i)
 {
-    if (to.dtype == TDM_F8E4M3)
-        return e4m3_quotient(x[i], scale_at(to, row, i));
-    if (to.dtype == TDM_I8)
-        return static_cast<uint8_t>(integer_of(x[i], scale_at(to, row, i), -128.f, 127.f));
-    const int low = integer_of(x[2 * i], scale_at(to, row, 2 * i), -8.f, 7.f);
-    const int high = 2 * i + 1 < to.channels ? integer_of(x[2 * i + 1], scale_at(to, row, 2 * i + 1), -8.f, 7.f) : 0;
-    return static_cast<uint8_t>((low + 8) | (high + 8) << 4);
+    if (to.dtype != TDM_I4)
+        return static_cast<uint8_t>(code_of(x[i], scale_at(to, row, i), to.dtype));
+    int pair = 0x88; /* two zeros */
+#pragma unroll 1
+    for (int c = 2 * i; c < min(2 * i + 2, to.channels); c++)
+        pair += code_of(x[c], scale_at(to, row, c), TDM_I4) << 4 * (c % 2);
+    return static_cast<uint8_t>(pair);
 }
 
 /* Store x, in shared memory, as row `row`, with its scales where they are its own. */

@@ -10,7 +10,8 @@ struct stored {
     int64_t stride[3]; /* bytes, of batch, head and row              */
     int64_t heads, rows;
     int32_t channels;
-    int32_t group, groups; /* PER_GROUP: channels of a scale, scales of a row */
+    int32_t group, groups; /* PER_GROUP: channels of a scale, scales of a row              */
+    int32_t sinks, turns;  /* of a ring: rows that stay, and those that are reused; 0: none */
     tdm_dtype dtype;
     tdm_scaling scaling;
 };
@@ -27,11 +28,25 @@ static inline struct stored stored_of(const tdm_tensor *tensor, const void *data
                        (int32_t)channels,
                        (int32_t)channels,
                        1,
+                       0,
+                       0,
                        tensor->dtype,
                        tensor->scaling};
     if (s.scaling == TDM_PER_GROUP && tensor->block[1] < channels) {
         s.group = (int32_t)tensor->block[1];
         s.groups = (int32_t)((channels + s.group - 1) / s.group);
+    }
+    return s;
+}
+
+/* A half of a cache. */
+static inline struct stored stored_half(const tdm_kv_cache *cache, const tdm_tensor *half, const void *data,
+                                        const float *scale)
+{
+    struct stored s = stored_of(half, data, scale);
+    if (cache->ring) {
+        s.sinks = cache->ring_sinks;
+        s.turns = (int32_t)(half->dim[2] - cache->ring_sinks);
     }
     return s;
 }
