@@ -15,8 +15,11 @@ tdm_status fp8_matmul_settle(union op_desc *desc)
         return status;
     if (d->a.dtype != d->out.dtype)
         return fail(TDM_BAD_ARG, "out.dtype: got %s, want %s as a", dtype_name(d->out.dtype), dtype_name(d->a.dtype));
-    if ((status = flag_check("has_bias", d->has_bias)) || (status = flag_check("has_a_scale", d->has_a_scale)))
+    if ((status = flag_check("has_bias", d->has_bias)) || (status = flag_check("has_a_scale", d->has_a_scale)) ||
+        (status = flag_check("dynamic_a_scale", d->dynamic_a_scale)))
         return status;
+    if (d->has_a_scale && d->dynamic_a_scale)
+        return fail(TDM_BAD_ARG, "dynamic_a_scale: got 1 with has_a_scale, want one of the two");
     if (!d->b.scale_dtype)
         d->b.scale_dtype = TDM_F32;
     return TDM_OK;

@@ -1,6 +1,9 @@
 #include "fp8.h"
 
 #include "common/convert.h"
+#include "rows.h"
+
+#include <math.h>
 
 struct fp8 fp8_open(const struct tdm_op *op, const struct run *run)
 {
@@ -32,22 +35,38 @@ bool fp8_done_without_depth(const struct fp8 *f)
     return true;
 }
 
-void fp8_load_activations(const struct fp8 *f, int64_t row, int64_t k, int64_t n, float *out)
+/* x = e4m3(x / scale) * scale */
+static void round_activations(const struct leaf_table *leaf, float scale, float *x, int64_t n)
 {
     enum { PIECE = 512 };
-    const tdm_tensor *a = &f->desc->a;
-    const struct leaf_table *leaf = f->leaf;
+    uint8_t codes[PIECE];
     for (int64_t done = 0; done < n; done += PIECE) {
         int part = (int)min64(PIECE, n - done);
-        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + (k + done) * a->stride[1]), 0, NULL};
-        leaf->widen[cpu_leaf_type(a->dtype)](source, out + done, 0, 1, part);
-        if (f->desc->has_a_scale) {
-            uint8_t codes[PIECE];
-            leaf->to_f8(out + done, f->args->a_scale, false, codes, part);
-            leaf->widen[LEAF_F8E4M3]((struct leaf_rows){codes, 0, NULL}, out + done, 0, 1, part);
-            leaf->scale(out + done, NULL, f->args->a_scale[0], part);
-        }
+        leaf->to_f8(x + done, &scale, false, codes, part);
+        leaf->widen[LEAF_F8E4M3]((struct leaf_rows){codes, 0, NULL}, x + done, 0, 1, part);
+        leaf->scale(x + done, NULL, scale, part);
     }
+}
+
+static float dynamic_scale(const struct leaf_table *leaf, const float *x, int64_t n)
+{
+    float largest = leaf->absmax(x, n);
+    return isfinite(largest) ? scale_of_extreme(largest, TDM_F8E4M3) : NAN;
+}
+
+void fp8_load_activations(const struct fp8 *f, int64_t row, float *out)
+{
+    enum { PIECE = 1 << 20 }; /* what a leaf counts in int */
+    const tdm_tensor *a = &f->desc->a;
+    const struct leaf_table *leaf = f->leaf;
+    for (int64_t done = 0; done < f->k; done += PIECE) {
+        struct leaf_rows source = {at(f->args->a, row * a->stride[0] + done * a->stride[1]), 0, NULL};
+        leaf->widen[cpu_leaf_type(a->dtype)](source, out + done, 0, 1, (int)min64(PIECE, f->k - done));
+    }
+    if (f->desc->has_a_scale)
+        round_activations(leaf, f->args->a_scale[0], out, f->k);
+    else if (f->desc->dynamic_a_scale)
+        round_activations(leaf, dynamic_scale(leaf, out, f->k), out, f->k);
 }
 
 const float *fp8_scales(const struct fp8 *f, int64_t n, float *buffer)

@@ -25,8 +25,8 @@ int fp8_few_rows(const struct tdm_op *op, const struct leaf_table *leaf);
 /* Whether the run is finished without reading a weight: no rows, no columns, or k = 0, where out is the bias. */
 bool fp8_done_without_depth(const struct fp8 *f);
 
-/* n elements of row `row` of a from k on, as f32, with the W8A8 rounding when there is an a_scale. */
-void fp8_load_activations(const struct fp8 *f, int64_t row, int64_t k, int64_t n, float *out);
+/* Row `row` of a as f32, with the W8A8 rounding where the desc wants it. */
+void fp8_load_activations(const struct fp8 *f, int64_t row, float *out);
 
 /* The scales of weight row n, one a block of k: in place when they are f32, else widened into buffer. */
 const float *fp8_scales(const struct fp8 *f, int64_t n, float *buffer);

@@ -47,7 +47,7 @@ static void load_task(void *arg, int64_t row, int worker)
 {
     (void)worker;
     const struct gemm *g = arg;
-    fp8_load_activations(&g->f, g->row + row, 0, g->f.k, g->a + row * g->layout.a_stride);
+    fp8_load_activations(&g->f, g->row + row, g->a + row * g->layout.a_stride);
 }
 
 /* Scales of a panel's columns, transposed: [block][column]. */

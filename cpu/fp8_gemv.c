@@ -86,12 +86,13 @@ static tdm_status gemv_run(const struct tdm_op *op, const struct run *run)
     if (fp8_done_without_depth(f))
         return TDM_OK;
     g.scratch = run->scratch;
-    if (f->desc->a.dtype == TDM_F32 && !f->desc->has_a_scale && f->args->m == 1) {
+    if (f->desc->a.dtype == TDM_F32 && !f->desc->has_a_scale && !f->desc->dynamic_a_scale &&
+        f->args->m == 1) {
         g.a = f->args->a;
     } else { /* rows lie in different sets of the cache, whatever their stride was */
         float *a = at(g.scratch, (int64_t)g.layout.a);
         for (int64_t row = 0; row < f->args->m; row++)
-            fp8_load_activations(f, row, 0, f->k, a + row * g.layout.a_stride);
+            fp8_load_activations(f, row, a + row * g.layout.a_stride);
         g.a = a;
         g.a_stride = g.layout.a_stride;
     }

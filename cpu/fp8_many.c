@@ -51,7 +51,7 @@ static void load_task(void *arg, int64_t row, int worker)
 {
     (void)worker;
     const struct many *m = arg;
-    fp8_load_activations(&m->f, m->row + row, 0, m->f.k, m->a + row * m->layout.a_stride);
+    fp8_load_activations(&m->f, m->row + row, m->a + row * m->layout.a_stride);
 }
 
 /* Scales of a panel's columns, one row of them a column. */

@@ -76,6 +76,12 @@ static float first_of(const float *x, float magnitude)
     return *x;
 }
 
+float scale_of_extreme(float extreme, tdm_dtype dtype)
+{
+    float scale = dtype == TDM_I4 ? extreme / -8 : fabsf(extreme) / (dtype == TDM_I8 ? 127.0f : 448.0f);
+    return isfinite(1 / scale) ? scale : 0;
+}
+
 /* Scale of the channels from their extreme, the first of the largest magnitude; NaN where they are not finite, 0 where
  * its reciprocal would overflow. i4 has one negative code more, and the extreme takes it, whatever its sign. */
 static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from, int64_t row, int64_t first,
@@ -91,8 +97,7 @@ static float dynamic_scale(const struct leaf_table *leaf, struct head_rows from,
         if (here > fabsf(extreme))
             extreme = first_of(x, here);
     }
-    float scale = dtype == TDM_I4 ? extreme / -8 : fabsf(extreme) / (dtype == TDM_I8 ? 127.0f : 448.0f);
-    return isfinite(1 / scale) ? scale : 0;
+    return scale_of_extreme(extreme, dtype);
 }
 
 /* What the integer leaves multiply by; a scale of 0 stores 0. */

@@ -28,6 +28,10 @@ int64_t channel_bytes(tdm_dtype dtype, int64_t channel);
 void rows_store(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels);
 void rows_load(const struct leaf_table *leaf, struct head_rows from, struct head_rows to, int64_t n, int64_t channels);
 
+/* The dynamic scale of what has this extreme, the first value of the largest magnitude: 0 where its reciprocal would
+ * overflow. */
+float scale_of_extreme(float extreme, tdm_dtype dtype);
+
 /* Copy n rows, byte for byte, with the scales that are theirs. The rows may overlap when `to` lies before `from`. */
 void rows_copy(struct head_rows from, struct head_rows to, int64_t n, int64_t channels);
 

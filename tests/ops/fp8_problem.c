@@ -36,7 +36,8 @@ static void describe(struct fp8_problem *p, const struct fp8_setup *setup)
     p->desc.b.block[0] = shape->block_n;
     p->desc.b.block[1] = shape->block_k;
     p->desc.has_bias = setup->bias;
-    p->desc.has_a_scale = setup->a_scale;
+    p->desc.has_a_scale = setup->a_scale && !setup->dynamic;
+    p->desc.dynamic_a_scale = setup->dynamic;
 }
 
 /* All bytes but the two NaN codes. */
@@ -92,7 +93,7 @@ struct fp8_problem *fp8_problem_new(const struct fp8_setup *setup)
                                     .b = p->b.data,
                                     .b_scale = p->b_scale.data,
                                     .bias = setup->bias ? p->bias.data : NULL,
-                                    .a_scale = setup->a_scale ? p->a_scale.data : NULL,
+                                    .a_scale = p->desc.has_a_scale ? p->a_scale.data : NULL,
                                     .m = setup->m ? setup->m : setup->shape->m,
                                     .out = problem_output(&p->base, tensor_bytes(&p->desc.out))};
     return p;
@@ -131,6 +132,9 @@ const char *fp8_problem_label(const struct fp8_setup *setup)
     static char text[160];
     snprintf(text, sizeof text, "%s, %s, scales %s%s%s%s", setup->shape->name, format_name(setup->dtype),
              setup->scale_dtype ? format_name(setup->scale_dtype) : "f32", setup->bias ? ", bias" : "",
-             setup->a_scale ? ", a_scale" : "", setup->strided ? ", strided" : "");
+             setup->dynamic   ? ", dynamic scales"
+             : setup->a_scale ? ", a_scale"
+                              : "",
+             setup->strided ? ", strided" : "");
     return text;
 }

@@ -18,6 +18,7 @@ static void check_kinds(struct fp8_setup setup, int index, int runs)
         setup.scale_dtype = scale_dtypes[(index + i / 3) % 3];
         setup.bias = (index + i) % 2;
         setup.a_scale = (index + i) % 4 == 3;
+        setup.dynamic = (index + i) % 8 == 6;
         setup.strided = (index + i / 2) % 2;
         setup.seed = (uint64_t)(index * 16 + i);
         EXPECT_NONE(fp8_problem_check(&setup), fp8_problem_label(&setup));
@@ -34,13 +35,14 @@ TEST_EACH(fp8_matmul, table, fp8_shape_count)
 TEST_EACH(fp8_matmul, kinds, 9)
 {
     static const int64_t rows[] = {1, 3, 8, 9};
-    for (int i = 0; i < COUNT(rows) * 4; i++) {
-        struct fp8_shape shape = {"kinds", 0, rows[i / 4], 29, 70, 1, 32};
+    for (int i = 0; i < COUNT(rows) * 6; i++) {
+        struct fp8_shape shape = {"kinds", 0, rows[i / 6], 29, 70, 1, 32};
         struct fp8_setup setup = {.shape = &shape,
                                   .dtype = float_types[*at / 3],
                                   .scale_dtype = scale_dtypes[*at % 3],
                                   .bias = i & 1,
-                                  .a_scale = i >> 1 & 1,
+                                  .a_scale = i / 2 % 3 == 1,
+                                  .dynamic = i / 2 % 3 == 2,
                                   .seed = (uint64_t)i};
         EXPECT_NONE(fp8_problem_check(&setup), fp8_problem_label(&setup));
     }
@@ -201,6 +203,23 @@ TEST_EACH(fp8_matmul, a_scale, COUNT(value_rows) * 4)
     if (*at % 4)
         format_encode(p->desc.a.dtype, row, 40, -INFINITY);
     finish(p, "a_scale");
+}
+
+/* Scales of each row's own: of zeros, of what is too small for a scale, of one large value among small ones; an infinity
+ * or NaN makes its row NaN. */
+TEST_EACH(fp8_matmul, dynamic_scales, COUNT(value_rows))
+{
+    static const double values[] = {0, 1e-37, 0x1p-126, 3e4, -3e4, INFINITY, NAN};
+    for (int i = 0; i < COUNT(values); i++) {
+        struct fp8_shape shape = {"dynamic", 0, value_rows[*at], 33, 90, 1, 32};
+        struct fp8_setup setup = {.shape = &shape, .dtype = float_types[(*at + i) % 3], .bias = true, .dynamic = true};
+        struct fp8_problem *p = fp8_problem_new(&setup);
+        void *row = tensor_row(&p->desc.a, p->args.a, 0, 0, shape.m - 1);
+        for (int64_t k = 0; k < shape.k; k++)
+            format_encode(p->desc.a.dtype, row, k, fabs(values[i]) < 1 ? values[i] : 1e-3 * (double)k);
+        format_encode(p->desc.a.dtype, row, 71, values[i]);
+        finish(p, fp8_problem_label(&setup));
+    }
 }
 
 /* Halfway between two codes the even one is taken, also among the subnormals, and beside it the nearest. */

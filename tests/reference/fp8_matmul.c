@@ -6,12 +6,24 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* An activation as the product sees it. The quotient is rounded to f32, so that its code is determined. */
-static double activation_of(double a, const float *a_scale)
+/* The scale that a row of activations gets from its largest magnitude. */
+static float dynamic_scale(const double *a, int64_t depth)
 {
-    if (!a_scale)
-        return a;
-    return *a_scale == 0 ? 0 : format_round(TDM_F8E4M3, (float)(a / *a_scale)) * *a_scale;
+    double largest = 0;
+    for (int64_t k = 0; k < depth; k++)
+        if (!isfinite(a[k]))
+            return NAN;
+        else
+            largest = fmax(largest, fabs(a[k]));
+    float scale = (float)(largest / 448);
+    return isfinite(1 / scale) ? scale : 0;
+}
+
+/* Activations as the product sees them. The quotient is rounded to f32, so that its code is determined. */
+static void round_row(double *a, int64_t depth, float scale)
+{
+    for (int64_t k = 0; k < depth; k++)
+        a[k] = scale == 0 ? 0 : format_round(TDM_F8E4M3, (float)(a[k] / scale)) * scale;
 }
 
 /* Section "fp8_matmul" of docs/numerics.md for one element of the output. */
@@ -42,8 +54,9 @@ struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_
                                  i / depth / desc->b.block[0] * columns + i % depth / desc->b.block[1]);
     for (int64_t m = 0; m < args->m; m++) {
         for (int64_t k = 0; k < depth; k++)
-            a[k] =
-                activation_of(format_decode(desc->a.dtype, tensor_row(&desc->a, args->a, 0, 0, m), k), args->a_scale);
+            a[k] = format_decode(desc->a.dtype, tensor_row(&desc->a, args->a, 0, 0, m), k);
+        if (desc->has_a_scale || desc->dynamic_a_scale)
+            round_row(a, depth, desc->has_a_scale ? *args->a_scale : dynamic_scale(a, depth));
         for (int64_t j = 0; j < n; j++) {
             double bias = args->bias ? format_decode(desc->a.dtype, args->bias, j) : 0;
             element(a, b + j * depth, scale + j * depth, depth, bias, (double)(depth + columns + FP8_ROUNDINGS),
