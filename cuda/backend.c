@@ -2,14 +2,13 @@
 #include "attention_rows.h"
 #include "blas.h"
 #include "cuda.h"
+#include "fp8_matmul.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const struct impl *const impls[] = {
-    &cuda_append,
-    &cuda_flash,
-    NULL,
+    &cuda_append, &cuda_flash, &cuda_fp8_mma_gemv, &cuda_fp8_warp_gemv, &cuda_fp8_dequant_cublas, NULL,
 };
 
 cudaError_t cuda_enter(int index, int *before)
