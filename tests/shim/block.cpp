@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -29,7 +30,6 @@ enum class state { ready, at_barrier, at_warp, done };
 
 struct gpu_thread {
     fiber stack;
-    bool prepared = false;
     int number = 0;
     dim3 index;
     state now = state::done;
@@ -41,6 +41,7 @@ struct gpu_thread {
     int barriers = 0, warp_syncs = 0; /* that it passed: which token orders the next */
 };
 
+/* One for all: whoever runs a kernel holds the lock of queue.h. */
 struct engine {
     fiber home;
     std::unique_ptr<gpu_thread[]> set[SETS];
@@ -53,11 +54,13 @@ struct engine {
     std::string chosen;
     bool coarse = false, failed = false;
     char misuse[512] = "";
+    /* Lanes of each warp that wait in an operation, and that cannot come to one: at a barrier, or done. */
+    unsigned waiting[MOST_THREADS / WARP_SIZE] = {}, absent[MOST_THREADS / WARP_SIZE] = {};
     char launch_token = 0, finish_token = 0;
     char barrier_token[SETS][2] = {}, warp_token[SETS][MOST_THREADS / WARP_SIZE][2] = {};
     int set_index = 0;
 };
-thread_local engine e;
+engine e;
 
 void record(const gpu_thread *who, site at, const char *format, va_list values)
 {
@@ -96,6 +99,7 @@ void thread_entry()
         e.running->body();
         order_release(&e.finish_token);
         e.current->now = state::done;
+        e.absent[e.current->number / WARP_SIZE] |= 1u << lane();
         wait();
     }
 }
@@ -140,6 +144,17 @@ void check_partners(const gpu_thread &me)
             check_partner(me, warp_of(&me)[i], i);
 }
 
+/* The same in most cases, and quickly: a look at one of those that wait. */
+void check_some_partners(const gpu_thread &me, unsigned waiting, unsigned absent)
+{
+    if (absent & me.mask)
+        check_partners(me);
+    else if (waiting & me.mask) {
+        const int first = __builtin_ctz(waiting & me.mask);
+        check_partner(me, warp_of(&me)[first], first);
+    }
+}
+
 /* After a complaint: nobody goes on with this thread. */
 [[noreturn]] void leave()
 {
@@ -172,6 +187,7 @@ void execute(gpu_thread *warp, const gpu_thread &me)
     for (int lane = 0; lane < WARP_SIZE; lane++)
         if (me.mask >> lane & 1)
             warp[lane].now = state::ready;
+    e.waiting[me.number / WARP_SIZE] &= ~me.mask;
 }
 
 } // namespace
@@ -190,19 +206,19 @@ void collective(warp_op op, unsigned mask, int from, warp_words &words, site at)
         misuse(at, "%s: the mask %08x is without the calling lane %u", name(op), mask, lane());
     if (op >= warp_op::mma_f16 && mask != 0xffffffffu)
         misuse(at, "mma with mask %08x, want the whole warp", mask);
-    bool all = true;
-    me.now = state::at_warp;
-    for (int i = 0; i < WARP_SIZE; i++) {
-        if (!(mask >> i & 1))
-            continue;
-        if (!exists(warp, i))
+    const int number = me.number / WARP_SIZE;
+    for (int i = WARP_SIZE - 1; i >= 0 && !exists(warp, i); i--)
+        if (mask >> i & 1)
             misuse(at, "%s: lane %d of the mask %08x does not exist", name(op), i, mask);
-        all = all && warp[i].now == state::at_warp;
-    }
-    check_partners(me);
+    check_some_partners(me, e.waiting[number], e.absent[number]);
+    me.now = state::at_warp;
+    e.waiting[number] |= 1u << lane();
+    const bool all = (e.waiting[number] & mask) == mask;
+    if (all)
+        check_partners(me);
     if (e.failed)
         leave();
-    char *token = e.warp_token[e.set_index][me.number / WARP_SIZE];
+    char *token = e.warp_token[e.set_index][number];
     if (op == warp_op::sync) /* shuffles order no memory */
         order_release(&token[me.warp_syncs % 2]);
     if (all)
@@ -217,6 +233,7 @@ void barrier(site at)
     gpu_thread &me = *e.current;
     me.at = at;
     me.now = state::at_barrier;
+    e.absent[me.number / WARP_SIZE] |= 1u << lane();
     order_release(&e.barrier_token[e.set_index][me.barriers % 2]);
     wait();
     order_acquire(&e.barrier_token[e.set_index][me.barriers++ % 2]);
@@ -255,6 +272,7 @@ void open_barrier()
     }
     for (int i = 0; i < e.count; i++)
         e.threads[i].now = state::ready;
+    std::fill(std::begin(e.absent), std::end(e.absent), 0u);
 }
 
 /* Nothing can run: the block is done, at a barrier, or stuck. True when it goes on. */
@@ -307,17 +325,27 @@ void start_threads()
 {
     e.set_index = (e.set_index + 1) % SETS;
     e.threads = e.set[e.set_index].get();
+    std::fill(std::begin(e.waiting), std::end(e.waiting), 0u);
+    std::fill(std::begin(e.absent), std::end(e.absent), 0u);
     for (int i = 0; i < e.count; i++) {
         gpu_thread &t = e.threads[i];
         const unsigned n = static_cast<unsigned>(i);
-        if (!t.prepared)
+        if (!t.stack.stack)
             fiber_prepare(t.stack, thread_entry);
-        t.prepared = true;
         t.number = i;
         t.index = dim3(n % block_size.x, n / block_size.x % block_size.y, n / block_size.x / block_size.y);
         t.now = state::ready;
         t.barriers = t.warp_syncs = 0;
     }
+}
+
+/* They stopped anywhere. */
+void abandon_threads()
+{
+    for (auto &set : e.set)
+        for (int i = 0; i < e.count; i++)
+            if (set[i].stack.stack)
+                fiber_abandon(set[i].stack);
 }
 
 /* Shared memory of one block, of the exact size, holding NaN in every format. Freed when the kernel is done: to
@@ -339,19 +367,18 @@ void apply_order(const char *order)
         return; /* a random one goes on */
     e.chosen = order;
     e.order = !*order || !strcmp(order, "forward") ? engine::forward
-              : !strcmp(order, "reverse")       ? engine::reverse
-                                                : engine::shuffled;
+              : !strcmp(order, "reverse")          ? engine::reverse
+                                                   : engine::shuffled;
     if (e.order == engine::shuffled)
         e.random.seed(strtoull(order, nullptr, 10));
 }
 
 void prepare_engine()
 {
-    if (!e.set[0]) {
+    if (!e.set[0])
         for (auto &set : e.set)
             set.reset(new gpu_thread[MOST_THREADS]);
-        fiber_adopt(e.home);
-    }
+    fiber_adopt(e.home);
     apply_order(getenv("SHIM_ORDER"));
 }
 
@@ -390,10 +417,9 @@ bool run(const kernel &k)
 #endif
     }
     order_acquire(&e.finish_token);
-    for (auto &set : e.set)
-        for (int i = 0; i < e.count && e.failed; i++)
-            set[i].prepared = false; /* abandoned anywhere */
     e.running = nullptr;
+    if (e.failed)
+        abandon_threads();
     return !e.failed;
 }
 
