@@ -29,7 +29,7 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return tdm_fp8_matmul_create(ctx, CPU, &job->desc.fp8_matmul, op);
+    return tdm_fp8_matmul_create(ctx, job->device, &job->desc.fp8_matmul, op);
 }
 
 static void reserve(struct job *job)
@@ -75,10 +75,10 @@ static void fill(struct job *job, struct random *random)
     *(float *)data_at(&job->data, A_SCALE, 0) = 1 / 448.0f;
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     tdm_fp8_matmul_args args = args_of(job, copy);
-    return tdm_fp8_matmul_run(op, workspace, NULL, &args);
+    return tdm_fp8_matmul_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)
