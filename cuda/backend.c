@@ -1,11 +1,15 @@
 /* The CUDA backend: its rows and its devices. */
 #include "blas.h"
 #include "cuda.h"
+#include "fp8_matmul.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const struct impl *const impls[] = {
+    &cuda_fp8_mma_gemv,
+    &cuda_fp8_warp_gemv,
+    &cuda_fp8_dequant_cublas,
     NULL,
 };
 
