@@ -20,7 +20,8 @@ static void describe(struct job *job)
                                   .b = tensor2(TDM_F8E4M3, s->n, s->k),
                                   .out = tensor2(dtype, s->m, s->n),
                                   .has_bias = (int32_t)job->value[OPTION_BIAS],
-                                  .has_a_scale = (int32_t)job->value[OPTION_W8A8]};
+                                  .has_a_scale = job->value[OPTION_W8A8] == W8A8_STATIC,
+                                  .dynamic_a_scale = job->value[OPTION_W8A8] == W8A8_DYNAMIC};
     desc->b.scaling = TDM_PER_BLOCK;
     desc->b.scale_dtype = (tdm_dtype)job->value[OPTION_SCALE_DTYPE];
     desc->b.block[0] = s->block_n;
@@ -94,12 +95,14 @@ static const char *check(const struct job *job, int spare, double *error)
 
 static void label(const struct job *job, char *shape, char *dtypes)
 {
+    static const char *const rounding[] = {
+        [W8A8_NONE] = "", [W8A8_STATIC] = "+w8a8", [W8A8_DYNAMIC] = "+w8a8-dynamic"};
     const struct fp8_shape *s = &job->fp8;
     snprintf(shape, LABEL_SIZE, "m%" PRId64 " n%" PRId64 " k%" PRId64 " %" PRId64 "x%" PRId64, s->m, s->n, s->k,
              s->block_n, s->block_k);
     snprintf(dtypes, LABEL_SIZE, "%s+f8e4m3/%s%s%s", option_name(OPTION_DTYPE, job->value[OPTION_DTYPE]),
              option_name(OPTION_SCALE_DTYPE, job->value[OPTION_SCALE_DTYPE]), job->value[OPTION_BIAS] ? "+bias" : "",
-             job->value[OPTION_W8A8] ? "+w8a8" : "");
+             rounding[job->value[OPTION_W8A8]]);
 }
 
 const struct bench_op bench_fp8_matmul = {"fp8_matmul", OP_BIT_FP8_MATMUL, describe, create, reserve, fill, run, check,
