@@ -4,6 +4,9 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tandem")
 set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 install(TARGETS tandem EXPORT tandem PUBLIC_HEADER DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+if(TARGET tandem_cuda)
+  install(TARGETS tandem_cuda LIBRARY NAMELINK_SKIP) # a plugin: found by its SONAME beside the library
+endif()
 install(EXPORT tandem NAMESPACE tandem:: DESTINATION "${package_dir}" FILE tandemTargets.cmake)
 
 configure_package_config_file(cmake/tandemConfig.cmake.in tandemConfig.cmake INSTALL_DESTINATION "${package_dir}"

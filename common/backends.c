@@ -119,15 +119,31 @@ tdm_status backends_find(tdm_ctx *ctx, tdm_device device, struct loaded **found)
     return TDM_OK;
 }
 
+/* The plugin's rows, which an environment may name on a machine where it does not load. */
+static const char *const cuda_rows[] = {"mma_gemv", "warp_gemv", "dequant_cublas", "cuda_append", "cuda_flash"};
+
+static bool is_word(const char *name, const char *word, int length)
+{
+    return (int)strlen(name) == length && !strncmp(name, word, (size_t)length);
+}
+
+static bool is_cuda_row(const char *word, int length)
+{
+    for (size_t i = 0; i < sizeof cuda_rows / sizeof *cuda_rows; i++)
+        if (is_word(cuda_rows[i], word, length))
+            return true;
+    return false;
+}
+
 static bool has_row(const struct loaded *loaded, const char *word, int length, bool must_be_approximate)
 {
     const struct impl *const *impl = loaded->backend->impls;
     for (; *impl; impl++)
-        if ((int)strlen((*impl)->name) == length && !strncmp((*impl)->name, word, (size_t)length))
+        if (is_word((*impl)->name, word, length))
             return !must_be_approximate || (*impl)->approximate;
     tdm_kernel row;
     for (int i = 0; backend_leaf(loaded->backend, loaded->state, i, &row); i++)
-        if ((int)strlen(row.name) == length && !strncmp(row.name, word, (size_t)length))
+        if (is_word(row.name, word, length))
             return !must_be_approximate || row.approximate;
     return false;
 }
@@ -151,7 +167,7 @@ static tdm_status check_list(tdm_ctx *ctx, enum variable variable, bool must_be_
     const char *list = ctx->environment.value[variable];
     while (list && *list) {
         int length = (int)strcspn(list, ",");
-        bool known = false;
+        bool known = !must_be_approximate && is_cuda_row(list, length);
         /* The CPU comes first: only a word it does not know makes the plugin load. */
         for (int kind = 0; kind < BACKENDS && !known; kind++) {
             struct loaded *loaded = backends_get(ctx, (tdm_device_kind)kind);

@@ -213,7 +213,7 @@ tdm_status tdm_cache_create(tdm_ctx *ctx, tdm_device device, const tdm_cache_des
     c->ctx = ctx;
     c->device = device;
     if ((status = make_ops(c, &wanted)) || (status = check_pointers(&wanted)) ||
-        (status = get_memory(c, &wanted.desc))) {
+        (status = get_memory(c, &wanted.desc)) || (status = tdm_stream_sync(ctx, device, NULL))) {
         tdm_cache_destroy(c);
         return status;
     }

@@ -48,7 +48,7 @@ endif()
 
 tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
-  SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool variables)
+  SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool streams variables)
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)

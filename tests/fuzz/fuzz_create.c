@@ -21,6 +21,7 @@ static size_t describe(struct input *in, int op)
                                          tensor(TDM_F8E4M3, 2, n, k, 0, 0),
                                          tensor(dtype, 2, m, n, 0, 0),
                                          take(in) & 1,
+                                         take(in) & 1,
                                          take(in) & 1};
         desc.fp8.b.scaling = TDM_PER_BLOCK;
         desc.fp8.b.scale_dtype = (tdm_dtype[]){0, TDM_F32, TDM_BF16, TDM_E8M0}[take(in) % 4];

@@ -1,14 +1,19 @@
 #include "variants.h"
 
+#include "tests/reference/device.h"
 #include "tests/reference/host_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const tdm_device cpu = {TDM_CPU, 0};
-
 enum { MAX_ROWS = 64, MAX_VARIANTS = 64, MAX_FORCED = 3 * MAX_VARIANTS, MANY_THREADS = 7 };
+
+/* What selects the device's plugin; never NULL, as it may stand inside a list. */
+static const char *plugin(void)
+{
+    return test_plugin() ? test_plugin() : "HOME=";
+}
 
 struct rows {
     tdm_kernel row[MAX_ROWS];
@@ -26,7 +31,7 @@ static bool rows_read(const char *const *environment, struct rows *rows)
         return false;
     for (rows->count = 0; rows->count < MAX_ROWS; rows->count++) {
         rows->row[rows->count] = TDM_INIT(tdm_kernel);
-        if (tdm_kernel_get(ctx, cpu, rows->count, &rows->row[rows->count]))
+        if (tdm_kernel_get(ctx, test_device(), rows->count, &rows->row[rows->count]))
             break;
     }
     tdm_close(ctx);
@@ -51,33 +56,42 @@ static void skip_others(const struct rows *rows, const char *op, struct variant 
     }
 }
 
+/* Whether the two rows, leaf NULL where the device has none, are a variant of the op to be tested. */
+static bool is_variant(const tdm_kernel *impl, const tdm_kernel *leaf, const char *op, bool approximate)
+{
+    return !impl->is_leaf && !strcmp(impl->op, op) && impl->usable && impl->approximate == approximate &&
+           (!leaf || (leaf->is_leaf && leaf->usable && !leaf->approximate));
+}
+
+static void add_variant(const struct rows *rows, const char *op, const tdm_kernel *impl, const tdm_kernel *leaf,
+                        const char *allow, struct variant *variant)
+{
+    snprintf(variant->impl, sizeof variant->impl, "%s", impl->name);
+    snprintf(variant->leaf, sizeof variant->leaf, "%s", leaf ? leaf->name : "");
+    snprintf(variant->label, sizeof variant->label, "%s%s%s", variant->impl, leaf ? " on " : "", variant->leaf);
+    snprintf(variant->allow, sizeof variant->allow, "%s", allow);
+    skip_others(rows, op, variant);
+}
+
 static int find_variants(const char *op, bool approximate, struct variant *variants)
 {
-    static const char *const nothing[] = {NULL};
     char allow[sizeof variants->allow] = "TANDEM_ALLOW=";
-    const char *const allowing[] = {allow, NULL};
+    const char *const environment[] = {plugin(), approximate ? allow : NULL, NULL};
     struct rows rows;
-    if (!rows_read(nothing, &rows))
-        return 0;
-    for (int i = 0; i < rows.count; i++)
-        if (rows.row[i].approximate)
-            add_name(allow, sizeof allow, rows.row[i].name);
-    if (approximate && !rows_read(allowing, &rows))
+    if (approximate && rows_read((const char *const[]){plugin(), NULL}, &rows))
+        for (int i = 0; i < rows.count; i++)
+            if (rows.row[i].approximate)
+                add_name(allow, sizeof allow, rows.row[i].name);
+    if (!rows_read(environment, &rows))
         return 0;
 
+    bool has_leaves = rows.count && rows.row[rows.count - 1].is_leaf;
     int count = 0;
     for (int i = 0; i < rows.count; i++)
-        for (int l = 0; l < rows.count && count < MAX_VARIANTS; l++) {
-            const tdm_kernel *impl = &rows.row[i], *leaf = &rows.row[l];
-            if (impl->is_leaf || !leaf->is_leaf || strcmp(impl->op, op) || !impl->usable || !leaf->usable ||
-                leaf->approximate || impl->approximate != approximate)
-                continue;
-            struct variant *variant = &variants[count++];
-            snprintf(variant->impl, sizeof variant->impl, "%s", impl->name);
-            snprintf(variant->leaf, sizeof variant->leaf, "%s", leaf->name);
-            snprintf(variant->label, sizeof variant->label, "%s on %s", variant->impl, variant->leaf);
-            snprintf(variant->allow, sizeof variant->allow, "%s", approximate ? allow : "");
-            skip_others(&rows, op, variant);
+        for (int l = 0; l < (has_leaves ? rows.count : 1) && count < MAX_VARIANTS; l++) {
+            const tdm_kernel *leaf = has_leaves ? &rows.row[l] : NULL;
+            if (is_variant(&rows.row[i], leaf, op, approximate))
+                add_variant(&rows, op, &rows.row[i], leaf, approximate ? allow : "", &variants[count++]);
         }
     return count;
 }
@@ -127,8 +141,8 @@ static void notice(void *user, const tdm_event *event)
 
 static tdm_status forced_open(struct forced *forced)
 {
-    const char *const environment[] = {forced->variant->skip, *forced->variant->allow ? forced->variant->allow : NULL,
-                                       NULL};
+    const char *const environment[] = {forced->variant->skip, plugin(),
+                                       *forced->variant->allow ? forced->variant->allow : NULL, NULL};
     tdm_options options = TDM_INIT(tdm_options);
     options.trace = notice;
     options.user = forced;

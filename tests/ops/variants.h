@@ -14,7 +14,7 @@ struct variant {
     char label[80];  /* "flash on avx2"                      */
 };
 
-/* The usable variants of an op on the CPU, on leaves that keep the numeric contract: of impls that keep it too, or of
+/* The usable variants of an op on the device of the test, on leaves that keep the numeric contract: of impls that keep it too, or of
  * those that give it up. */
 int variants_of(const char *op, bool approximate, const struct variant **variants);
 

@@ -24,4 +24,10 @@ void guard_read_only(const struct guard *guard);
 
 void guard_free(struct guard *guard);
 
+/* The bytes from guard->map on that are not behind the closed page. */
+size_t guard_open_bytes(const struct guard *guard);
+
+/* Call visit for every guard that is not freed. */
+void guard_each(void (*visit)(const struct guard *guard, void *arg), void *arg);
+
 #endif
