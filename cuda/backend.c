@@ -1,12 +1,14 @@
 /* The CUDA backend: its rows and its devices. */
+#include "attention_rows.h"
 #include "blas.h"
 #include "cuda.h"
+#include "fp8_matmul.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const struct impl *const impls[] = {
-    NULL,
+    &cuda_append, &cuda_flash, &cuda_fp8_mma_gemv, &cuda_fp8_warp_gemv, &cuda_fp8_dequant_cublas, NULL,
 };
 
 cudaError_t cuda_enter(int index, int *before)

@@ -1,0 +1,322 @@
+#include "queue.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+using work = std::function<cudaError_t()>;
+
+struct shim_graph {
+    std::vector<work> steps;
+};
+
+struct shim_stream {
+    int device = 0;
+    std::deque<work> queue;
+    std::unique_ptr<shim_graph> capture;
+    bool capture_is_broken = false;
+};
+
+struct shim_event {
+    int device = 0;
+    shim_stream *pending = nullptr; /* that will reach it */
+    uint64_t recorded = 0, reached = 0;
+    std::chrono::steady_clock::time_point time;
+};
+
+namespace shim
+{
+
+std::recursive_mutex lock;
+
+namespace
+{
+
+/* Handles that are alive; a call with any other is refused. */
+std::map<shim_stream *, std::unique_ptr<shim_stream>> streams;
+std::map<shim_event *, std::unique_ptr<shim_event>> events;
+std::map<shim_graph *, std::unique_ptr<shim_graph>> graphs;
+std::map<int, shim_stream> default_streams; /* by device */
+cudaError_t broken = cudaSuccess;           /* a kernel failed: nothing works any more, as on a GPU */
+
+int current_device()
+{
+    int device = 0;
+    cudaGetDevice(&device);
+    return device;
+}
+
+shim_stream *find(cudaStream_t stream)
+{
+    if (!stream) {
+        shim_stream *own = &default_streams[current_device()];
+        own->device = current_device();
+        return own;
+    }
+    return streams.count(stream) ? stream : nullptr;
+}
+
+/* The stream, alive and of the current device. */
+cudaError_t use(cudaStream_t stream, shim_stream **used)
+{
+    *used = find(stream);
+    if (!*used || (*used)->device != current_device())
+        return cudaErrorInvalidResourceHandle;
+    return broken;
+}
+
+cudaError_t drain(shim_stream &stream)
+{
+    while (!stream.queue.empty() && !broken) {
+        work next = std::move(stream.queue.front());
+        stream.queue.pop_front();
+        broken = next();
+    }
+    return broken;
+}
+
+cudaError_t reach(shim_event &event, uint64_t recorded)
+{
+    while (event.reached < recorded && event.pending && !event.pending->queue.empty() && !broken) {
+        work next = std::move(event.pending->queue.front());
+        event.pending->queue.pop_front();
+        broken = next();
+    }
+    return broken;
+}
+
+cudaError_t add(shim_stream &stream, work step)
+{
+    if (stream.capture)
+        stream.capture->steps.push_back(std::move(step));
+    else
+        stream.queue.push_back(std::move(step));
+    return cudaSuccess;
+}
+
+using locked = std::lock_guard<std::recursive_mutex>;
+
+} // namespace
+
+cudaError_t enqueue(cudaStream_t stream, work step)
+{
+    const locked held(lock);
+    shim_stream *used;
+    const cudaError_t error = use(stream, &used);
+    return error ? error : add(*used, std::move(step));
+}
+
+cudaError_t enqueue_kernel(cudaStream_t stream, kernel k)
+{
+    if (!is_possible(k))
+        return report(cudaErrorInvalidConfiguration);
+    return report(enqueue(stream, [k] { return run(k) ? cudaSuccess : cudaErrorLaunchFailure; }));
+}
+
+bool is_capturing()
+{
+    return std::any_of(streams.begin(), streams.end(), [](const auto &s) { return s.second->capture != nullptr; });
+}
+
+cudaError_t finish_everything()
+{
+    for (auto &s : streams)
+        drain(*s.second);
+    for (auto &s : default_streams)
+        drain(s.second);
+    return broken;
+}
+
+int living_handles()
+{
+    return static_cast<int>(streams.size() + events.size() + graphs.size());
+}
+
+} // namespace shim
+
+using namespace shim;
+
+/* ---- streams ---- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    const locked held(lock);
+    if (flags != cudaStreamNonBlocking)
+        return report(cudaErrorInvalidValue);
+    auto made = std::make_unique<shim_stream>();
+    made->device = current_device();
+    *stream = made.get();
+    streams[*stream] = std::move(made);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    const locked held(lock);
+    if (!streams.count(stream))
+        return report(cudaErrorInvalidResourceHandle);
+    drain(*stream);
+    for (auto &event : events)
+        if (event.second->pending == stream)
+            event.second->pending = nullptr;
+    streams.erase(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    const locked held(lock);
+    shim_stream *used;
+    cudaError_t error = use(stream, &used);
+    if (!error && used->capture) {
+        used->capture_is_broken = true;
+        error = cudaErrorStreamCaptureUnsupported;
+    }
+    return report(error ? error : drain(*used));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    const locked held(lock);
+    shim_stream *used;
+    cudaError_t error = use(stream, &used);
+    if (!error && (!events.count(event) || flags))
+        error = cudaErrorInvalidResourceHandle;
+    if (!error && used->capture) {
+        used->capture_is_broken = true; /* it would wait for work outside the graph */
+        error = cudaErrorStreamCaptureUnsupported;
+    }
+    if (error)
+        return report(error);
+    const uint64_t recorded = event->recorded;
+    return add(*used, [event, recorded] { return reach(*event, recorded); });
+}
+
+/* ---- graphs ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+    const locked held(lock);
+    shim_stream *used;
+    cudaError_t error = use(stream, &used);
+    if (!error && (!stream || used->capture))
+        error = cudaErrorStreamCaptureUnsupported;
+    if (error)
+        return report(error);
+    used->capture = std::make_unique<shim_graph>();
+    used->capture_is_broken = false;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    const locked held(lock);
+    shim_stream *used;
+    *graph = nullptr;
+    const cudaError_t error = use(stream, &used);
+    if (error || !used->capture)
+        return report(error ? error : cudaErrorInvalidValue);
+    auto recorded = std::move(used->capture);
+    if (used->capture_is_broken)
+        return report(cudaErrorStreamCaptureInvalidated);
+    *graph = recorded.get();
+    graphs[*graph] = std::move(recorded);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags)
+{
+    const locked held(lock);
+    if (!graphs.count(graph) || flags)
+        return report(cudaErrorInvalidValue);
+    auto copy = std::make_unique<shim_graph>(*graph);
+    *executable = copy.get();
+    graphs[*executable] = std::move(copy);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
+{
+    const locked held(lock);
+    shim_stream *used;
+    const cudaError_t error = use(stream, &used);
+    if (error || !graphs.count(executable))
+        return report(error ? error : cudaErrorInvalidValue);
+    for (const work &step : executable->steps)
+        add(*used, step);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
+{
+    const locked held(lock);
+    return graphs.erase(executable) ? cudaSuccess : report(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    const locked held(lock);
+    return graphs.erase(graph) ? cudaSuccess : report(cudaErrorInvalidValue);
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    const locked held(lock);
+    auto made = std::make_unique<shim_event>();
+    made->device = current_device();
+    *event = made.get();
+    events[*event] = std::move(made);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    const locked held(lock);
+    if (!events.count(event))
+        return report(cudaErrorInvalidResourceHandle);
+    finish_everything(); /* what still refers to it */
+    events.erase(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    const locked held(lock);
+    shim_stream *used;
+    cudaError_t error = use(stream, &used);
+    if (!error && (!events.count(event) || event->device != used->device))
+        error = cudaErrorInvalidResourceHandle;
+    if (error)
+        return report(error);
+    const uint64_t number = ++event->recorded;
+    event->pending = used;
+    return add(*used, [event, number] {
+        event->reached = number;
+        event->time = std::chrono::steady_clock::now();
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    const locked held(lock);
+    if (!events.count(event))
+        return report(cudaErrorInvalidResourceHandle);
+    return report(broken ? broken : reach(*event, event->recorded));
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t last)
+{
+    const locked held(lock);
+    if (!events.count(first) || !events.count(last) || !first->recorded || !last->recorded)
+        return report(cudaErrorInvalidResourceHandle);
+    if (first->reached < first->recorded || last->reached < last->recorded)
+        return report(cudaErrorNotReady);
+    *milliseconds = std::chrono::duration<float, std::milli>(last->time - first->time).count();
+    return cudaSuccess;
+}
