@@ -16,7 +16,7 @@ struct shim_blas {
 namespace
 {
 
-enum : size_t { LEAST_WORKSPACE = 4 << 20 };
+enum : size_t { LEAST_WORKSPACE = 1 << 20 };
 
 float element(const void *data, cudaDataType type, int64_t i)
 {
