@@ -26,6 +26,7 @@ struct job {
         tdm_kv_shift_desc kv_shift;
     } desc;
     struct data data;
+    tdm_event event; /* of the first run: what ran, and how much there was to do */
 };
 
 struct bench_op {

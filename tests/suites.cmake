@@ -67,6 +67,7 @@ target_compile_definitions(api_plugin PRIVATE FAKE_BACKENDS="${CMAKE_CURRENT_BIN
 # The programs, as their users run them.
 if(TARGET tandem_tool)
   tandem_check(tool tool 600 "${python}" "${here}/tool/test_tool.py" $<TARGET_FILE:tandem_tool>)
+  set_tests_properties(tool PROPERTIES ENVIRONMENT "TEST_PLUGIN=${shim_plugin}")
 endif()
 if(TARGET tandem-cache)
   tandem_check(example_cache tool 30 tandem-cache)
