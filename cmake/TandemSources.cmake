@@ -51,8 +51,21 @@ set(TANDEM_SOURCES
     cpu/leaves/leaf_scalar.c)
 
 # The files of libtandem_cuda. The tests build them once more for a device that is emulated on the CPU.
-set(cuda_c backend.c blas.c fp8_cublas_row.c fp8_rows.c memory.c scratch.c streams.c)
-set(cuda_kernels fp8_dequant.cu fp8_mma_gemv.cu fp8_round.cu fp8_warp_gemv.cu)
+set(cuda_c
+    attention_rows.c
+    backend.c
+    blas.c
+    fp8_cublas_row.c
+    fp8_rows.c
+    gqa_row.c
+    kv_append_row.c
+    memory.c
+    prepare.c
+    scratch.c
+    streams.c
+    token_runs.c
+    vendor.c)
+set(cuda_kernels fp8_dequant.cu fp8_mma_gemv.cu fp8_round.cu fp8_warp_gemv.cu gqa.cu kv_append.cu)
 list(TRANSFORM cuda_c PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_SOURCES)
 list(TRANSFORM cuda_kernels PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_KERNELS)
 

@@ -1,4 +1,5 @@
 /* The CUDA backend: its rows and its devices. */
+#include "attention_rows.h"
 #include "blas.h"
 #include "cuda.h"
 #include "fp8_matmul.h"
@@ -7,10 +8,7 @@
 #include <string.h>
 
 static const struct impl *const impls[] = {
-    &cuda_fp8_mma_gemv,
-    &cuda_fp8_warp_gemv,
-    &cuda_fp8_dequant_cublas,
-    NULL,
+    &cuda_append, &cuda_flash, &cuda_fp8_mma_gemv, &cuda_fp8_warp_gemv, &cuda_fp8_dequant_cublas, NULL,
 };
 
 cudaError_t cuda_enter(int index, int *before)
@@ -151,6 +149,7 @@ static const struct backend cuda_backend = {
     .scratch_open = cuda_scratch_open,
     .scratch_close = cuda_scratch_close,
     .impls = impls,
+    .vendor = &cuda_vendor,
 };
 
 __attribute__((visibility("default"))) backend_entry tandem_backend;

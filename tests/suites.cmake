@@ -30,7 +30,7 @@ tandem_suites(ops
     ops/problem.c ops/variants.c ../bench/shapes.c
   SUITES
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
-    gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
+    gqa_visible int8_decode kv_append kv_append_many kv_append_steps kv_shift merge_states product)
 
 # Once more on a machine that has AVX-512 and AMX, or seems to; not under sanitizers, where that would take hours.
 if(TARGET leaf_emulated AND NOT TANDEM_SANITIZE)
@@ -73,6 +73,12 @@ if(TARGET tandem-cache)
   tandem_check(example_cache_int8 tool 30 ${CMAKE_COMMAND} -E env TANDEM_ALLOW=int8_decode $<TARGET_FILE:tandem-cache>)
   set_tests_properties(example_cache example_cache_int8 PROPERTIES PASS_REGULAR_EXPRESSION
     "Of 106 tokens, head 0 finds number 42.*Without the last, 105 are left; .* within 0.00[0-9]")
+endif()
+if(TARGET tandem-cuda)
+  tandem_check(example_cuda cuda 30 ${CMAKE_COMMAND} -E env "TANDEM_CUDA_PLUGIN=${shim_plugin}" $<TARGET_FILE:tandem-cuda>)
+  set_tests_properties(example_cuda PROPERTIES PASS_REGULAR_EXPRESSION "Row 1 sums to 1.0, row 511 to 511.0")
+  tandem_check(example_cuda_absent cuda 30 ${CMAKE_COMMAND} -E env TANDEM_CUDA_PLUGIN=/nonexistent
+               "${here}/expect_failure.sh" "the CUDA backend did not load: /nonexistent" $<TARGET_FILE:tandem-cuda>)
 endif()
 if(TARGET tandem-run)
   execute_process(COMMAND "${python}" -c "import gguf, ml_dtypes, numpy, safetensors" RESULT_VARIABLE missing
