@@ -20,7 +20,7 @@ foreach(part IN LISTS shim_parts)
   target_compile_definitions(${part} PRIVATE $<$<BOOL:$<FILTER:${TANDEM_SANITIZE},INCLUDE,address>>:SHIM_ASAN>
                                              $<$<STREQUAL:${TANDEM_SANITIZE},thread>:SHIM_TSAN>)
 endforeach()
-set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
 # They move data between fibers on purpose.
 target_compile_options(shim_engine PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},thread>:-fno-sanitize=thread>)
 

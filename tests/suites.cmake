@@ -74,6 +74,12 @@ if(TARGET tandem-cache)
   set_tests_properties(example_cache example_cache_int8 PROPERTIES PASS_REGULAR_EXPRESSION
     "Of 106 tokens, head 0 finds number 42.*Without the last, 105 are left; .* within 0.00[0-9]")
 endif()
+if(TARGET tandem-cuda)
+  tandem_check(example_cuda cuda 30 ${CMAKE_COMMAND} -E env "TANDEM_CUDA_PLUGIN=${shim_plugin}" $<TARGET_FILE:tandem-cuda>)
+  set_tests_properties(example_cuda PROPERTIES PASS_REGULAR_EXPRESSION "Row 1 sums to 1.0, row 511 to 511.0")
+  tandem_check(example_cuda_absent cuda 30 ${CMAKE_COMMAND} -E env TANDEM_CUDA_PLUGIN=/nonexistent
+               "${here}/expect_failure.sh" "the CUDA backend did not load: /nonexistent" $<TARGET_FILE:tandem-cuda>)
+endif()
 if(TARGET tandem-run)
   execute_process(COMMAND "${python}" -c "import gguf, ml_dtypes, numpy, safetensors" RESULT_VARIABLE missing
                   ERROR_QUIET)
