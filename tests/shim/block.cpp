@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace shim
@@ -49,7 +50,8 @@ struct engine {
     const kernel *running = nullptr;
     std::mt19937_64 random;
     enum { forward, reverse, shuffled } order = forward;
-    bool coarse = false, failed = false, order_was_set = false;
+    std::string chosen;
+    bool coarse = false, failed = false;
     char misuse[512] = "";
     char launch_token = 0, finish_token = 0;
     char barrier_token[SETS][2] = {}, warp_token[SETS][MOST_THREADS / WARP_SIZE][2] = {};
@@ -116,19 +118,33 @@ const char *name(warp_op op)
     return names[static_cast<int>(op)];
 }
 
-/* Whether the lane of a mask can still come, and for the same. */
+/* Complain unless the lane of a mask can still come, and for the same. */
 void check_partner(const gpu_thread &me, const gpu_thread &partner, int lane)
 {
     if (partner.now == state::done)
-        misuse(me.at, "%s waits for lane %d, which has returned", name(me.op), lane);
-    if (partner.now == state::at_barrier)
-        misuse(me.at, "%s waits for lane %d, which is at __syncthreads in line %d", name(me.op), lane,
-               partner.at.line);
-    if (partner.now == state::at_warp && (partner.op != me.op || partner.mask != me.mask))
-        misuse(me.at, "%s with mask %08x meets lane %d in %s with mask %08x, line %d", name(me.op), me.mask, lane,
-               name(partner.op), partner.mask, partner.at.line);
-    if (partner.now == state::at_warp && partner.at.line != me.at.line)
-        misuse(me.at, "%s meets lane %d in line %d", name(me.op), lane, partner.at.line);
+        complain(&me, me.at, "%s waits for lane %d, which has returned", name(me.op), lane);
+    else if (partner.now == state::at_barrier)
+        complain(&me, me.at, "%s waits for lane %d, which is at __syncthreads in line %d", name(me.op), lane,
+                 partner.at.line);
+    else if (partner.now == state::at_warp && (partner.op != me.op || partner.mask != me.mask))
+        complain(&me, me.at, "%s with mask %08x meets lane %d in %s with mask %08x, line %d", name(me.op), me.mask,
+                 lane, name(partner.op), partner.mask, partner.at.line);
+    else if (partner.now == state::at_warp && partner.at.line != me.at.line)
+        complain(&me, me.at, "%s meets lane %d in line %d", name(me.op), lane, partner.at.line);
+}
+
+void check_partners(const gpu_thread &me)
+{
+    for (int i = 0; i < WARP_SIZE; i++)
+        if (me.mask >> i & 1)
+            check_partner(me, warp_of(&me)[i], i);
+}
+
+/* After a complaint: nobody goes on with this thread. */
+[[noreturn]] void leave()
+{
+    fiber_switch(e.current->stack, e.home);
+    abort();
 }
 
 void shuffle(gpu_thread *warp, const gpu_thread &me)
@@ -181,9 +197,11 @@ void collective(warp_op op, unsigned mask, int from, warp_words &words, site at)
             continue;
         if (!exists(warp, i))
             misuse(at, "%s: lane %d of the mask %08x does not exist", name(op), i, mask);
-        check_partner(me, warp[i], i);
         all = all && warp[i].now == state::at_warp;
     }
+    check_partners(me);
+    if (e.failed)
+        leave();
     char *token = e.warp_token[e.set_index][me.number / WARP_SIZE];
     if (op == warp_op::sync) /* shuffles order no memory */
         order_release(&token[me.warp_syncs % 2]);
@@ -210,8 +228,7 @@ void misuse(site at, const char *format, ...)
     va_start(values, format);
     record(e.current, at, format, values);
     va_end(values);
-    fiber_switch(e.current->stack, e.home);
-    abort(); /* nobody goes on with an abandoned thread */
+    leave();
 }
 
 const char *last_misuse()
@@ -227,15 +244,14 @@ namespace
 /* All that live are at one barrier: let them go. */
 void open_barrier()
 {
-    const gpu_thread *first = nullptr;
+    const gpu_thread *first = std::find_if(e.threads, e.threads + e.count,
+                                           [](const gpu_thread &t) { return t.now == state::at_barrier; });
     for (int i = 0; i < e.count; i++) {
         const gpu_thread &t = e.threads[i];
         if (t.now == state::done)
-            complain(&t, t.at, "returned before the barrier that others wait at");
-        else if (first && t.at.line != first->at.line)
+            complain(&t, first->at, "returned before this barrier, at which others wait");
+        else if (t.at.line != first->at.line)
             complain(&t, t.at, "waits at another barrier than thread %d, line %d", first->number, first->at.line);
-        else if (!first)
-            first = &t;
     }
     for (int i = 0; i < e.count; i++)
         e.threads[i].now = state::ready;
@@ -255,10 +271,9 @@ bool settle()
         open_barrier();
         return !e.failed;
     }
-    for (int i = 0; i < e.count && !e.failed; i++)
+    for (int i = 0; i < e.count; i++)
         if (e.threads[i].now == state::at_warp)
-            complain(&e.threads[i], e.threads[i].at, "waits in %s with mask %08x for ever", name(e.threads[i].op),
-                     e.threads[i].mask);
+            check_partners(e.threads[i]);
     return false;
 }
 
@@ -319,9 +334,13 @@ memory new_shared(size_t bytes)
 
 void apply_order(const char *order)
 {
-    e.order = !order || !*order || !strcmp(order, "forward") ? engine::forward
-              : !strcmp(order, "reverse")                    ? engine::reverse
-                                                             : engine::shuffled;
+    order = order ? order : "";
+    if (order == e.chosen)
+        return; /* a random one goes on */
+    e.chosen = order;
+    e.order = !*order || !strcmp(order, "forward") ? engine::forward
+              : !strcmp(order, "reverse")       ? engine::reverse
+                                                : engine::shuffled;
     if (e.order == engine::shuffled)
         e.random.seed(strtoull(order, nullptr, 10));
 }
@@ -333,8 +352,7 @@ void prepare_engine()
             set.reset(new gpu_thread[MOST_THREADS]);
         fiber_adopt(e.home);
     }
-    if (!e.order_was_set)
-        apply_order(getenv("SHIM_ORDER"));
+    apply_order(getenv("SHIM_ORDER"));
 }
 
 } // namespace
@@ -379,10 +397,10 @@ bool run(const kernel &k)
     return !e.failed;
 }
 
-void set_order(const char *order)
+size_t pick(size_t count)
 {
-    e.order_was_set = order != nullptr;
-    apply_order(order);
+    apply_order(getenv("SHIM_ORDER"));
+    return e.order == engine::forward ? 0 : e.order == engine::reverse ? count - 1 : e.random() % count;
 }
 
 void set_coarse_sums(bool coarse)

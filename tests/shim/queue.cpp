@@ -68,23 +68,34 @@ cudaError_t use(cudaStream_t stream, shim_stream **used)
     return broken;
 }
 
+void step(shim_stream &stream)
+{
+    work next = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    broken = next();
+}
+
+/* Whose turn it is while somebody waits for the one: streams that nobody waits for may be ahead, or not begin. */
+shim_stream &whose_turn(shim_stream &awaited)
+{
+    std::vector<shim_stream *> busy = {&awaited};
+    for (auto &s : streams)
+        if (s.first != &awaited && !s.second->queue.empty())
+            busy.push_back(s.first);
+    return *busy[pick(busy.size())];
+}
+
 cudaError_t drain(shim_stream &stream)
 {
-    while (!stream.queue.empty() && !broken) {
-        work next = std::move(stream.queue.front());
-        stream.queue.pop_front();
-        broken = next();
-    }
+    while (!stream.queue.empty() && !broken)
+        step(whose_turn(stream));
     return broken;
 }
 
 cudaError_t reach(shim_event &event, uint64_t recorded)
 {
-    while (event.reached < recorded && event.pending && !event.pending->queue.empty() && !broken) {
-        work next = std::move(event.pending->queue.front());
-        event.pending->queue.pop_front();
-        broken = next();
-    }
+    while (event.reached < recorded && event.pending && !event.pending->queue.empty() && !broken)
+        step(*event.pending);
     return broken;
 }
 
@@ -128,6 +139,15 @@ cudaError_t finish_everything()
     for (auto &s : default_streams)
         drain(s.second);
     return broken;
+}
+
+void recover()
+{
+    broken = cudaSuccess;
+    for (auto &s : streams)
+        s.second->queue.clear();
+    for (auto &s : default_streams)
+        s.second.queue.clear();
 }
 
 int living_handles()
@@ -307,7 +327,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     const locked held(lock);
     if (!events.count(event))
         return report(cudaErrorInvalidResourceHandle);
-    return report(broken ? broken : reach(*event, event->recorded));
+    while (event->reached < event->recorded && event->pending && !event->pending->queue.empty() && !broken)
+        step(whose_turn(*event->pending));
+    return report(broken);
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t last)

@@ -21,6 +21,9 @@ cudaError_t enqueue_kernel(cudaStream_t stream, kernel k);
 /* Do all that is enqueued anywhere. */
 cudaError_t finish_everything();
 
+/* After a kernel failed nothing works any more, as on a GPU. Go on as if a process began, without what is enqueued. */
+void recover();
+
 /* Whether any stream captures: then nothing may allocate or wait. */
 bool is_capturing();
 

@@ -1,4 +1,4 @@
-/* Devices, memory and errors of the emulated GPU. From the environment:
+/* Devices, memory and errors of the emulated GPU. From the environment, which is read each time:
  *   SHIM_DEVICES  the compute capability of each device, times ten: "90" (the default), "90,75"; "" for none
  *   SHIM_MEMORY   bytes that all devices have together (1 GiB)
  * Memory that is not freed when the plugin is unloaded ends the process. */
@@ -29,21 +29,18 @@ size_t used;
 thread_local int device;
 thread_local cudaError_t last_error = cudaSuccess;
 
-const std::vector<int> &capabilities()
+std::vector<int> capabilities()
 {
-    static const std::vector<int> list = [] {
-        std::vector<int> found;
-        const char *text = getenv("SHIM_DEVICES");
-        for (text = text ? text : "90"; *text; text += *text == ',') {
-            char *end;
-            found.push_back(static_cast<int>(strtol(text, &end, 10)));
-            if (end == text)
-                abort();
-            text = end;
-        }
-        return found;
-    }();
-    return list;
+    std::vector<int> found;
+    const char *text = getenv("SHIM_DEVICES");
+    for (text = text ? text : "90"; *text; text += *text == ',') {
+        char *end;
+        found.push_back(static_cast<int>(strtol(text, &end, 10)));
+        if (end == text)
+            abort();
+        text = end;
+    }
+    return found;
 }
 
 int device_count()
