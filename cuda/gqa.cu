@@ -10,7 +10,7 @@
 namespace
 {
 
-constexpr int QUARTERS = 4;       /* lanes that share the keys of a channel of V: each has 8 of every 32           */
+constexpr int QUARTERS = 4; /* lanes that share the keys of a channel of V: each has 8 of every 32           */
 constexpr int64_t MOST_HEADS = 65535;
 constexpr size_t MOST_SHARED = 48 * 1024;
 
@@ -155,8 +155,8 @@ __device__ __forceinline__ void open_tile(const gqa_params &p, const token_run &
 }
 
 template <int R>
-__device__ __forceinline__ void attend(const gqa_params &p, const gqa_keys &keys, const place &at, int part,
-                                       tile<R> &t, const float *q, float *o)
+__device__ __forceinline__ void attend(const gqa_params &p, const gqa_keys &keys, const place &at, int part, tile<R> &t,
+                                       const float *q, float *o)
 {
     const head_rows k = head_of(p.k, at.batch, at.head), v = head_of(p.v, at.batch, at.head);
     const int end = min(keys.blocks, (part + 1) * keys.part_blocks);
@@ -205,7 +205,7 @@ __device__ __forceinline__ void close_tile(const gqa_params &p, const token_run 
 }
 
 /* Grid: tiles of a run, the last first as its queries see most, times parts; kv heads; runs. */
-template <int R> __global__ void __launch_bounds__(THREADS, 1) attend_kernel(const gqa_params p)
+template <int R> __global__ void __launch_bounds__(THREADS, 3) attend_kernel(const gqa_params p)
 {
     const token_run &run = p.runs.run[blockIdx.z];
     const gqa_keys &keys = p.keys[blockIdx.z];
@@ -315,6 +315,7 @@ cudaError_t gqa_launch(const gqa_params *p, cudaStream_t stream)
                                dim3(THREADS), tiles[tile].shared(whole + wide), stream, *p);
     if (error || split_rows == 0)
         return error;
-    return launch(merge_kernel, dim3(static_cast<unsigned>((split_rows + WARPS - 1) / WARPS), head_blocks(*p), p->runs.count),
+    return launch(merge_kernel,
+                  dim3(static_cast<unsigned>((split_rows + WARPS - 1) / WARPS), head_blocks(*p), p->runs.count),
                   dim3(THREADS), WARPS * wide * sizeof(float), stream, *p);
 }

@@ -15,7 +15,10 @@ constexpr int STRIDE = CHUNK + 1; /* floats between keys there: 32 keys of one c
 
 /* Numbers in 4 bytes. */
 template <tdm_dtype T>
-constexpr int numbers_of_word = T == TDM_F32 ? 1 : T == TDM_F16 || T == TDM_BF16 ? 2 : T == TDM_I4 ? 8 : 4;
+constexpr int numbers_of_word = T == TDM_F32                    ? 1
+                                : T == TDM_F16 || T == TDM_BF16 ? 2
+                                : T == TDM_I4                   ? 8
+                                                                : 4;
 
 template <tdm_dtype T> __device__ __forceinline__ void widen_word(uint32_t word, float *x)
 {

@@ -34,7 +34,7 @@ __device__ __forceinline__ void append_row(const append_half &half, int64_t batc
 }
 
 /* Grid: tokens of a run, WARPS at a time; heads; keys and values of each run. */
-__global__ void __launch_bounds__(WARPS * WARP, 1) append_kernel(const append_params p)
+__global__ void __launch_bounds__(WARPS *WARP, 1) append_kernel(const append_params p)
 {
     const append_half &half = p.half[blockIdx.z % 2];
     const token_run &run = p.runs.run[blockIdx.z / 2];

@@ -26,11 +26,8 @@ static cudaError_t append_enqueue(const struct tdm_op *op, const struct run *run
                  {stored_of(&d->v, a->v, NULL), stored_half(&d->cache, &d->cache.v, data->v, data->v_scale),
                   prepare_of(&no_norm, NULL, &no_rotary, NULL, NULL, NULL,
                              rotation_factor(d->cache.rotate_v, d->v.dim[3]))}}};
-    struct tokens tokens = {.length = a->new_len,
-                            .positions = a->positions,
-                            .batch = d->k.dim[0],
-                            .stride = d->k.dim[2],
-                            .most = MAX_RUN};
+    struct tokens tokens = {
+        .length = a->new_len, .positions = a->positions, .batch = d->k.dim[0], .stride = d->k.dim[2], .most = MAX_RUN};
     cudaError_t error = cudaSuccess;
     while (!error && token_runs_next(&tokens, &params.runs)) {
         for (int32_t i = 0; i < params.runs.count; i++)

@@ -26,8 +26,8 @@ struct tokens {
     const int32_t *length;    /* [batch] */
     const int32_t *positions; /* [batch, stride], or NULL: token i of a sequence is at its start + i */
     int64_t batch, stride;
-    int32_t most;     /* tokens of a run, at least 1 */
-    int32_t token;    /* the next one                */
+    int32_t most;  /* tokens of a run, at least 1 */
+    int32_t token; /* the next one                */
     int64_t sequence;
 };
 

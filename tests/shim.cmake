@@ -20,7 +20,11 @@ foreach(part IN LISTS shim_parts)
   target_compile_definitions(${part} PRIVATE $<$<BOOL:$<FILTER:${TANDEM_SANITIZE},INCLUDE,address>>:SHIM_ASAN>
                                              $<$<STREQUAL:${TANDEM_SANITIZE},thread>:SHIM_TSAN>)
 endforeach()
-set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
+# What runs here was built here; without its fused multiply-add each one would be a call.
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-march=native HAS_MARCH_NATIVE)
+target_compile_options(shim_kernels PRIVATE $<$<BOOL:${HAS_MARCH_NATIVE}>:-march=native>)
 # They move data between fibers on purpose.
 target_compile_options(shim_engine PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},thread>:-fno-sanitize=thread>)
 
@@ -32,4 +36,4 @@ set_target_properties(tandem_cuda_shim PROPERTIES PREFIX "" SUFFIX ".so" LINKER_
 target_link_libraries(tandem_cuda_shim PRIVATE ${CMAKE_DL_LIBS} m)
 set(shim_plugin "${CMAKE_CURRENT_BINARY_DIR}/tandem_cuda_shim.so")
 # It is its own cuBLAS.
-target_compile_definitions(shim_backend PRIVATE "BLAS_LIBRARIES=\"${shim_plugin}\"")
+target_compile_definitions(shim_backend PRIVATE BLAS_WORKSPACE_MIB=1 "BLAS_LIBRARIES=\"${shim_plugin}\"")

@@ -30,7 +30,7 @@ tandem_suites(ops
     ops/problem.c ops/variants.c ../bench/shapes.c
   SUITES
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
-    gqa_visible int8_decode kv_append kv_append_steps kv_shift merge_states product)
+    gqa_visible int8_decode kv_append kv_append_many kv_append_steps kv_shift merge_states product)
 
 # Once more on a machine that has AVX-512 and AMX, or seems to; not under sanitizers, where that would take hours.
 if(TARGET leaf_emulated AND NOT TANDEM_SANITIZE)

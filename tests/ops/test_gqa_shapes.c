@@ -119,6 +119,17 @@ TEST_EACH(gqa_shapes, groups, COUNT(groups))
     }
 }
 
+/* More rotary positions than reach a GPU's kernel at once, of sequences that begin and end anywhere. */
+TEST_EACH(gqa_shapes, many_positions, COUNT(kinds))
+{
+    static const int32_t q_len[] = {300, 1, 0, 700, 20}, kv_len[] = {300, 9, 9, 710, 700};
+    static const struct gqa_shape shape = {"many positions", 0, 5, 2, 1, 16, 16, 700, 710, -1, 0, false};
+    struct gqa_setup setup = {.shape = &shape, .q_len = q_len, .kv_len = kv_len};
+    setup.with.rotary = (tdm_rotary){.dtype = TDM_F32, .dim = 16};
+    setup.with.positions = true;
+    check_kinds(setup, *at, 1);
+}
+
 Test(gqa_shapes, scale)
 {
     static const struct gqa_shape shape = {"scale", 0, 2, 4, 2, 16, 16, 4, 41, -1, 0, true};

@@ -16,25 +16,24 @@ static const char *plugin(void)
 }
 
 struct rows {
+    tdm_ctx *ctx; /* names are those of a plugin, which goes with it */
     tdm_kernel row[MAX_ROWS];
     int count;
 };
 
 /* The rows as a context sees them that reads this environment. */
-static bool rows_read(const char *const *environment, struct rows *rows)
+static bool rows_open(const char *const *environment, struct rows *rows)
 {
     tdm_options options = TDM_INIT(tdm_options);
     options.threads = 1;
     options.env = environment;
-    tdm_ctx *ctx;
-    if (tdm_open(TDM_VERSION, &options, &ctx))
+    if (tdm_open(TDM_VERSION, &options, &rows->ctx))
         return false;
     for (rows->count = 0; rows->count < MAX_ROWS; rows->count++) {
         rows->row[rows->count] = TDM_INIT(tdm_kernel);
-        if (tdm_kernel_get(ctx, test_device(), rows->count, &rows->row[rows->count]))
+        if (tdm_kernel_get(rows->ctx, test_device(), rows->count, &rows->row[rows->count]))
             break;
     }
-    tdm_close(ctx);
     return true;
 }
 
@@ -78,11 +77,13 @@ static int find_variants(const char *op, bool approximate, struct variant *varia
     char allow[sizeof variants->allow] = "TANDEM_ALLOW=";
     const char *const environment[] = {plugin(), approximate ? allow : NULL, NULL};
     struct rows rows;
-    if (approximate && rows_read((const char *const[]){plugin(), NULL}, &rows))
+    if (approximate && rows_open((const char *const[]){plugin(), NULL}, &rows)) {
         for (int i = 0; i < rows.count; i++)
             if (rows.row[i].approximate)
                 add_name(allow, sizeof allow, rows.row[i].name);
-    if (!rows_read(environment, &rows))
+        tdm_close(rows.ctx);
+    }
+    if (!rows_open(environment, &rows))
         return 0;
 
     bool has_leaves = rows.count && rows.row[rows.count - 1].is_leaf;
@@ -93,6 +94,7 @@ static int find_variants(const char *op, bool approximate, struct variant *varia
             if (is_variant(&rows.row[i], leaf, op, approximate))
                 add_variant(&rows, op, &rows.row[i], leaf, approximate ? allow : "", &variants[count++]);
         }
+    tdm_close(rows.ctx);
     return count;
 }
 

@@ -32,7 +32,7 @@ def tool(*arguments, **variables):
 def bench_json(*arguments, **variables):
     code, out, err = tool("bench", *arguments, *QUICK, "--json", **variables)
     assert code == 0, err
-    return json.loads(out)
+    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_info_shows_devices_rows_and_variables():
@@ -86,8 +86,10 @@ def test_bad_options_name_the_option():
             ("bench gqa --kv-len 5,", "--kv-len"), ("bench gqa --kv-len", "--kv-len"),
             ("bench gqa --kv-len 99999999999999999999", "--kv-len"), ("bench gqa --cache-k int9", "int8-tensor"),
             ("bench gqa --kv-len " + ",".join(["1"] * 33), "--kv-len"), ("bench gqa --seed -1", "--seed"),
-            ("bench gqa --dtype f64", "--dtype"), ("bench fp8_matmul --block 1,128", "--block"),
+            ("bench gqa --dtype f64", "--dtype"), ("bench fp8_matmul --block 1,x128", "--block"),
             ("bench fp8_matmul --block 0x1", "--block"), ("bench gqa --suite all", "prefill"),
+            ("bench fp8_matmul --block-size 1x2x3", "--block"), ("bench fp8_matmul --w8a8 statik", "statik"),
+            ("bench gqa --device tpu", "cuda"), ("bench gqa --device cuda --peak", "--peak"),
             ("bench gqa --suite smoke --kv-len 4", "--kv-len"), ("bench gqa --csv --json", "--json"),
             ("bench gqa --q-len 5 --kv-len 3", "--q-len"), ("info --csv", "--csv"), ("measure", "measure")]:
         code, out, err = tool(*arguments.split())
