@@ -3,6 +3,8 @@
  * usage: fp8_check [GROUP...]   all groups unless told */
 #include "fp8_case.h"
 
+#include "tests/shim/block.h"
+
 extern "C" {
 #include "tests/reference/formats.h"
 }
@@ -152,6 +154,17 @@ void rows()
             vary(case_of(by, TDM_F16, m, pick(columns, m), 48 * m, 1, 16 * (m % 4 + 1)), m);
 }
 
+/* Tensor cores that add up as coarsely as any known one keep the bound too. */
+void coarse_sums()
+{
+    shim::set_coarse_sums(true);
+    for (int64_t m : {1, 9, 20, 40})
+        for (int64_t k : {256, 2048})
+            for (int64_t block_k : {64, 1 << 20})
+                vary(case_of(way::MMA, TDM_F16, m, 32, k, 1, block_k), m + k);
+    shim::set_coarse_sums(false);
+}
+
 void blocks()
 {
     static const int64_t sizes[][2] = {{1, 16},       {1, 32},    {1, 128},   {3, 48},    {5, 64},
@@ -290,7 +303,6 @@ void scales_of_rows()
         for (tdm_dtype dtype : floats) {
             fp8_case c = case_of(by, dtype, 9, 20, 576);
             c.round = rounding::OF_ROWS;
-            c.bias = true;
             if (!takes(c))
                 continue;
             fp8_problem p(c);
@@ -311,6 +323,7 @@ const struct {
 } groups[] = {{"one_hot", one_hot},
               {"one_weight", one_weight},
               {"rows", rows},
+              {"coarse_sums", coarse_sums},
               {"blocks", blocks},
               {"many_columns", many_columns},
               {"codes", codes},
