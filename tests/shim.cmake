@@ -24,6 +24,10 @@ target_compile_options(shim_engine PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},threa
 shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
 set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
 shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
+# What runs here was built here; without its fused multiply-add each one would be a call.
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-march=native HAS_MARCH_NATIVE)
+target_compile_options(shim_kernels PRIVATE $<$<BOOL:${HAS_MARCH_NATIVE}>:-march=native>)
 shim_objects(shim_backend ${TANDEM_CUDA_SOURCES})
 
 add_library(tandem_cuda_shim MODULE $<TARGET_OBJECTS:shim_engine> $<TARGET_OBJECTS:shim_runtime>
@@ -32,7 +36,7 @@ set_target_properties(tandem_cuda_shim PROPERTIES PREFIX "" SUFFIX ".so" LINKER_
 target_link_libraries(tandem_cuda_shim PRIVATE ${CMAKE_DL_LIBS} m)
 set(shim_plugin "${CMAKE_CURRENT_BINARY_DIR}/tandem_cuda_shim.so")
 # It is its own cuBLAS.
-target_compile_definitions(shim_backend PRIVATE "BLAS_LIBRARIES=\"${shim_plugin}\"")
+target_compile_definitions(shim_backend PRIVATE BLAS_WORKSPACE_MIB=1 "BLAS_LIBRARIES=\"${shim_plugin}\"")
 
 # tandem_kernel_check(NAME SECONDS SOURCE...): a test of kernels, see cuda/kernel_check.h.
 function(tandem_kernel_check name seconds)

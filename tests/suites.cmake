@@ -67,12 +67,19 @@ target_compile_definitions(api_plugin PRIVATE FAKE_BACKENDS="${CMAKE_CURRENT_BIN
 # The programs, as their users run them.
 if(TARGET tandem_tool)
   tandem_check(tool tool 600 "${python}" "${here}/tool/test_tool.py" $<TARGET_FILE:tandem_tool>)
+  set_tests_properties(tool PROPERTIES ENVIRONMENT "TEST_PLUGIN=${shim_plugin}")
 endif()
 if(TARGET tandem-cache)
   tandem_check(example_cache tool 30 tandem-cache)
   tandem_check(example_cache_int8 tool 30 ${CMAKE_COMMAND} -E env TANDEM_ALLOW=int8_decode $<TARGET_FILE:tandem-cache>)
   set_tests_properties(example_cache example_cache_int8 PROPERTIES PASS_REGULAR_EXPRESSION
     "Of 106 tokens, head 0 finds number 42.*Without the last, 105 are left; .* within 0.00[0-9]")
+endif()
+if(TARGET tandem-cuda)
+  tandem_check(example_cuda cuda 30 ${CMAKE_COMMAND} -E env "TANDEM_CUDA_PLUGIN=${shim_plugin}" $<TARGET_FILE:tandem-cuda>)
+  set_tests_properties(example_cuda PROPERTIES PASS_REGULAR_EXPRESSION "Row 1 sums to 1.0, row 511 to 511.0")
+  tandem_check(example_cuda_absent cuda 30 ${CMAKE_COMMAND} -E env TANDEM_CUDA_PLUGIN=/nonexistent
+               "${here}/expect_failure.sh" "the CUDA backend did not load: /nonexistent" $<TARGET_FILE:tandem-cuda>)
 endif()
 if(TARGET tandem-run)
   execute_process(COMMAND "${python}" -c "import gguf, ml_dtypes, numpy, safetensors" RESULT_VARIABLE missing
