@@ -1,7 +1,7 @@
 #!/bin/sh
-# Everything worth doing on a machine with an NVIDIA GPU, in about five minutes: build, run the op tests on the GPU, look for
-# invalid accesses and races, and measure fp8_matmul into bench/results/<gpu>.csv and .jsonl. Says what it skipped. Exit code 77
-# without a GPU.
+# Everything worth doing on a machine with an NVIDIA GPU, in about five minutes: build, run the op tests on the GPU,
+# look for invalid accesses and races, measure fp8_matmul into bench/results/<gpu>.csv and .jsonl. Says what it skipped.
+# Exit code 77 without a GPU.
 #
 # usage: scripts/gpu_check.sh [CMAKE_OPTION...]
 set -eu

@@ -71,3 +71,10 @@ if(TANDEM_SANITIZE MATCHES "thread")
   shim_fault(shuffle_as_barrier "ThreadSanitizer: data race")
   shim_fault(blocks_collide "ThreadSanitizer: data race")
 endif()
+
+# Attention, through the library and the plugin.
+tandem_program(attention_check cuda/attention_check.c ops/append_problem.c ops/gqa_inputs.c ops/gqa_problem.c
+               ops/problem.c ops/variants.c ../bench/shapes.c)
+add_dependencies(attention_check tandem_cuda_shim)
+tandem_check(attention_check shim 900 ${CMAKE_COMMAND} -E env TEST_DEVICE=cuda "TEST_PLUGIN=${shim_plugin}"
+             $<TARGET_FILE:attention_check>)

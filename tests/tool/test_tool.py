@@ -214,8 +214,8 @@ def cuda_test_attention():
 
 
 def cuda_test_what_no_row_takes_is_an_error():
-    code, _, err = tool("bench", "fp8_matmul", "--device", "cuda", "--m", "33", "--n", "16", *QUICK, TANDEM_CUDA_PLUGIN=PLUGIN,
-                        TANDEM_SKIP="dequant_cublas,mma_gemv")
+    code, _, err = tool("bench", "fp8_matmul", "--device", "cuda", "--m", "33", "--n", "16", *QUICK,
+                        TANDEM_CUDA_PLUGIN=PLUGIN, TANDEM_SKIP="dequant_cublas,mma_gemv")
     assert code == 1 and "no impl takes these lengths" in err, err
 
 
