@@ -42,9 +42,9 @@ target_compile_definitions(shim_backend PRIVATE BLAS_WORKSPACE_MIB=1 "BLAS_LIBRA
 function(tandem_kernel_check name seconds)
   shim_objects(${name}_objects cuda/kernel_check.cpp ${ARGN})
   add_executable(${name} $<TARGET_OBJECTS:${name}_objects> $<TARGET_OBJECTS:shim_engine> $<TARGET_OBJECTS:shim_runtime>
-                         $<TARGET_OBJECTS:shim_kernels>)
+                         $<TARGET_OBJECTS:shim_kernels> $<TARGET_OBJECTS:shim_backend>)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
-  target_link_libraries(${name} PRIVATE tandem_reference m)
+  target_link_libraries(${name} PRIVATE tandem_reference ${CMAKE_DL_LIBS} m)
   tandem_check(${name} shim ${seconds} ${name})
 endfunction()
 

@@ -4,6 +4,7 @@
 #include "warp.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace shim
@@ -28,6 +30,13 @@ enum { SETS = 2 };
 enum class state { ready, at_barrier, at_warp, done };
 
 struct gpu_thread {
+    gpu_thread() = default;
+    gpu_thread(const gpu_thread &) = delete;
+    gpu_thread &operator=(const gpu_thread &) = delete;
+    ~gpu_thread()
+    {
+        fiber_release(stack);
+    }
     fiber stack;
     bool prepared = false;
     int number = 0;
@@ -41,8 +50,10 @@ struct gpu_thread {
     int barriers = 0, warp_syncs = 0; /* that it passed: which token orders the next */
 };
 
+/* One for all threads of the host: who runs a kernel holds the lock of queue.h. */
 struct engine {
     fiber home;
+    std::thread::id home_thread; /* that home is the stack of */
     std::unique_ptr<gpu_thread[]> set[SETS];
     gpu_thread *threads = nullptr; /* of the block that runs */
     gpu_thread *current = nullptr;
@@ -57,7 +68,7 @@ struct engine {
     char barrier_token[SETS][2] = {}, warp_token[SETS][MOST_THREADS / WARP_SIZE][2] = {};
     int set_index = 0;
 };
-thread_local engine e;
+engine e;
 
 void record(const gpu_thread *who, site at, const char *format, va_list values)
 {
@@ -244,8 +255,8 @@ namespace
 /* All that live are at one barrier: let them go. */
 void open_barrier()
 {
-    const gpu_thread *first = std::find_if(e.threads, e.threads + e.count,
-                                           [](const gpu_thread &t) { return t.now == state::at_barrier; });
+    const gpu_thread *first =
+        std::find_if(e.threads, e.threads + e.count, [](const gpu_thread &t) { return t.now == state::at_barrier; });
     for (int i = 0; i < e.count; i++) {
         const gpu_thread &t = e.threads[i];
         if (t.now == state::done)
@@ -339,19 +350,20 @@ void apply_order(const char *order)
         return; /* a random one goes on */
     e.chosen = order;
     e.order = !*order || !strcmp(order, "forward") ? engine::forward
-              : !strcmp(order, "reverse")       ? engine::reverse
-                                                : engine::shuffled;
+              : !strcmp(order, "reverse")          ? engine::reverse
+                                                   : engine::shuffled;
     if (e.order == engine::shuffled)
         e.random.seed(strtoull(order, nullptr, 10));
 }
 
 void prepare_engine()
 {
-    if (!e.set[0]) {
+    if (!e.set[0])
         for (auto &set : e.set)
             set.reset(new gpu_thread[MOST_THREADS]);
+    if (e.home_thread != std::this_thread::get_id())
         fiber_adopt(e.home);
-    }
+    e.home_thread = std::this_thread::get_id();
     apply_order(getenv("SHIM_ORDER"));
 }
 
@@ -366,6 +378,9 @@ bool is_possible(const kernel &k)
 
 bool run(const kernel &k)
 {
+    fenv_t of_host;
+    fegetenv(&of_host);
+    fesetenv(FE_DFL_ENV); /* a GPU does not round or flush as the host has chosen */
     prepare_engine();
     e.running = &k;
     e.failed = false;
@@ -394,6 +409,7 @@ bool run(const kernel &k)
         for (int i = 0; i < e.count && e.failed; i++)
             set[i].prepared = false; /* abandoned anywhere */
     e.running = nullptr;
+    fesetenv(&of_host);
     return !e.failed;
 }
 
