@@ -32,6 +32,12 @@ tandem_suites(ops
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
     gqa_visible int8_decode kv_append kv_append_many kv_append_steps kv_shift merge_states product)
 
+# Once more on the emulated GPU. Those that are left out repeat what attention_check has, and take many minutes there.
+foreach(suite IN ITEMS fp8_matmul kv_append kv_append_steps)
+  tandem_check(ops_${suite}_shim shim 1800 ops_${suite} --jobs 1)
+  set_tests_properties(ops_${suite}_shim PROPERTIES ENVIRONMENT "TEST_DEVICE=cuda;TEST_PLUGIN=${shim_plugin}")
+endforeach()
+
 # Once more on a machine that has AVX-512 and AMX, or seems to; not under sanitizers, where that would take hours.
 if(TARGET leaf_emulated AND NOT TANDEM_SANITIZE)
   foreach(suite IN ITEMS fp8_matmul gqa_shapes gqa_pairwise int8_decode product)
