@@ -58,7 +58,8 @@ static bool run_shapes(struct job *job, struct report *report)
         return run_job(job, report);
     }
     for (int i = 0; i < (fp8 ? fp8_shape_count : gqa_shape_count); i++) {
-        if (!((fp8 ? fp8_shapes[i].suites : gqa_shapes[i].suites) & suite))
+        unsigned suites = fp8 ? fp8_shapes[i].suites : gqa_shapes[i].suites;
+        if (!(suites & suite) || ((suites & SUITE_GPU) && job->device.kind == TDM_CPU))
             continue;
         if (fp8)
             job->fp8 = fp8_shapes[i];
@@ -82,6 +83,34 @@ static bool new_tokens_fit(const struct options *options)
     return true;
 }
 
+/* Look for the device. The context keeps its plugin loaded until the end; NULL, after the reason on stderr, where the
+ * device is absent. */
+static tdm_ctx *find_device(tdm_device device)
+{
+    tdm_ctx *ctx;
+    tdm_device_info info = TDM_INIT(tdm_device_info);
+    tdm_status status = tdm_open(TDM_VERSION, NULL, &ctx);
+    if (!status)
+        status = tdm_device_get(ctx, device, &info);
+    if (!status && info.present)
+        return ctx;
+    fprintf(stderr, "tandem bench: %s\n", status ? tdm_last_error() : info.reason);
+    tdm_close(ctx);
+    return NULL;
+}
+
+static bool run_ops(const struct options *options, tdm_device device, struct report *report)
+{
+    bool good = true;
+    for (size_t op = 0; op < OPS; op++) {
+        struct job job = {.op = ops[op], .device = device};
+        if (options->ops & ops[op]->bit)
+            for (int64_t i = 0; choose(options, i, job.value); i++)
+                good = run_shapes(&job, report) && good;
+    }
+    return good;
+}
+
 int bench_command(int argc, char **argv)
 {
     struct options options;
@@ -91,18 +120,17 @@ int bench_command(int argc, char **argv)
     }
     if (!options_parse(&options, argc, argv) || !new_tokens_fit(&options))
         return 2;
+    tdm_device device = device_of(options.list[OPTION_DEVICE].value[0]);
+    tdm_ctx *ctx = find_device(device);
+    if (!ctx)
+        return 1;
     struct report report = {.format = options.list[OPTION_CSV].given    ? REPORT_CSV
                                       : options.list[OPTION_JSON].given ? REPORT_JSON
                                                                         : REPORT_TABLE,
                             .check = options.list[OPTION_CHECK].given,
-                            .peak = options.list[OPTION_PEAK].given};
-    bool good = true;
-    for (size_t op = 0; op < OPS; op++) {
-        struct job job = {.op = ops[op]};
-        if (options.ops & ops[op]->bit)
-            for (int64_t i = 0; choose(&options, i, job.value); i++)
-                good = run_shapes(&job, &report) && good;
-    }
-    report_end(&report);
+                            .peak = options.list[OPTION_PEAK].given,
+                            .device = device.kind != TDM_CPU};
+    bool good = run_ops(&options, device, &report);
+    tdm_close(ctx);
     return good ? 0 : 1;
 }

@@ -1,6 +1,5 @@
 #include "data.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +18,15 @@ bool data_allocate(struct data *data, int copies)
     if ((size_t)copies > SIZE_MAX / data->copy_bytes)
         return false;
     data->copies = copies;
-    data->memory = aligned_alloc(PAGE, data->copy_bytes * (size_t)copies);
-    if (data->memory)
-        memset(data->memory, 0, data->copy_bytes * (size_t)copies);
-    return data->memory;
+    data->memory = data->host = aligned_alloc(PAGE, data->copy_bytes * (size_t)copies);
+    if (data->host)
+        memset(data->host, 0, data->copy_bytes * (size_t)copies);
+    return data->host;
+}
+
+int data_copies_beyond(const struct data *data, int64_t bytes)
+{
+    return 2 + (int)(bytes / (int64_t)(data->copy_bytes ? data->copy_bytes : PAGE));
 }
 
 void *data_at(const struct data *data, int buffer, int copy)
@@ -30,14 +34,19 @@ void *data_at(const struct data *data, int buffer, int copy)
     return data->memory + data->copy_bytes * (size_t)copy + data->offset[buffer];
 }
 
+void *host_at(const struct data *data, int buffer)
+{
+    return data->host + data->offset[buffer];
+}
+
 void data_replicate(struct data *data)
 {
     for (int copy = 1; copy < data->copies; copy++)
-        memcpy(data->memory + data->copy_bytes * (size_t)copy, data->memory, data->copy_bytes);
+        memcpy(data->host + data->copy_bytes * (size_t)copy, data->host, data->copy_bytes);
 }
 
 void data_free(struct data *data)
 {
-    free(data->memory);
+    free(data->host);
     *data = (struct data){0};
 }

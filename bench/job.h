@@ -12,6 +12,7 @@
 
 struct job {
     const struct bench_op *op;
+    tdm_device device;
     struct gqa_shape gqa;        /* of the ops on caches             */
     struct fp8_shape fp8;        /* of fp8_matmul                    */
     int64_t value[OPTION_COUNT]; /* one choice of each option        */
@@ -25,6 +26,7 @@ struct job {
         tdm_kv_shift_desc kv_shift;
     } desc;
     struct data data;
+    tdm_event event; /* of the first run: what ran, and how much there was to do */
 };
 
 struct bench_op {
@@ -34,9 +36,9 @@ struct bench_op {
     tdm_status (*create)(tdm_ctx *ctx, const struct job *job, tdm_op **op);
     void (*reserve)(struct job *job);                     /* the buffers, for a valid desc   */
     void (*fill)(struct job *job, struct random *random); /* the first copy                  */
-    tdm_status (*run)(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy);
-    /* Compare the first copy's outputs with the reference's, which may write to the copy `spare`; NULL when they
-     * are right, else what is wrong. *error is the largest difference from an exact value, relative to the
+    tdm_status (*run)(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy);
+    /* Compare the first copy's outputs, on the host, with the reference's, which may write to the copy `spare`; NULL
+     * when they are right, else what is wrong. *error is the largest difference from an exact value, relative to the
      * largest exact value. */
     const char *(*check)(const struct job *job, int spare, double *error);
     void (*label)(const struct job *job, char *shape, char *dtypes); /* LABEL_SIZE bytes each           */
@@ -44,7 +46,5 @@ struct bench_op {
 
 extern const struct bench_op bench_gqa, bench_kv_append, bench_fp8_matmul, bench_quantize, bench_dequantize, bench_qk,
     bench_sv, bench_merge_states, bench_kv_shift;
-
-#define CPU ((tdm_device){TDM_CPU, 0})
 
 #endif

@@ -1,18 +1,15 @@
 #include "measure.h"
 
 #include "clock.h"
+#include "device.h"
 #include "peak.h"
+#include "session.h"
 #include "stats.h"
+#include "turns.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* When --repeat leaves it to us: */
-#define MIN_REPEATS 5
-#define MAX_SECONDS 0.5
-
-#define UNKNOWN_L3 (INT64_C(32) << 20)
 
 static bool failed(const struct job *job, const char *message)
 {
@@ -23,63 +20,30 @@ static bool failed(const struct job *job, const char *message)
     return false;
 }
 
-/* An op of a context of its own, ready to run. */
-struct session {
-    tdm_ctx *ctx;
-    tdm_op *op;
-    tdm_workspace *workspace;
-};
-
-static void session_close(struct session *session)
-{
-    tdm_workspace_destroy(session->workspace);
-    tdm_op_destroy(session->op);
-    tdm_close(session->ctx);
-}
-
-static tdm_status session_open(struct session *session, const struct job *job, tdm_options options)
-{
-    *session = (struct session){0};
-    options.struct_size = sizeof options;
-    options.threads = (int32_t)job->value[OPTION_THREADS];
-    tdm_status status = tdm_open(TDM_VERSION, &options, &session->ctx);
-    if (status == TDM_OK)
-        status = job->op->create(session->ctx, job, &session->op);
-    if (status == TDM_OK)
-        status = tdm_workspace_create(session->op, NULL, 0, &session->workspace);
-    return status;
-}
-
-static tdm_status session_run(const struct session *session, const struct job *job, int copy)
-{
-    return job->op->run(job, session->op, session->workspace, copy);
-}
-
 static void keep_event(void *user, const tdm_event *event)
 {
     *(tdm_event *)user = *event;
 }
 
-/* With --cold, copies that exceed twice the L3 cache, so that none is left in it when its turn comes again. */
-static int copies_of(const struct job *job, const tdm_device_info *cpu)
+/* With --cold, copies that exceed twice the largest cache, so that none is left in it when its turn comes again. */
+static int copies_of(const struct job *job, const tdm_device_info *info)
 {
     if (job->value[OPTION_COPIES])
         return (int)job->value[OPTION_COPIES];
-    if (!job->value[OPTION_COLD])
-        return 1;
-    int64_t cache = cpu->cache[2] ? cpu->cache[2] : UNKNOWN_L3;
-    return 2 + (int)(2 * cache / (int64_t)job->data.copy_bytes);
+    return job->value[OPTION_COLD] ? data_copies_beyond(&job->data, 2 * device_cache(info)) : 1;
 }
 
-/* Make the data of a valid desc: `copies` to run on, then one for the reference. */
-static bool prepare(struct job *job, const tdm_device_info *cpu, int *copies)
+/* Make the data of a valid desc on the host: `copies` to run on, of which a device needs the first alone, then one for
+ * the reference. */
+static bool prepare(struct job *job, const tdm_device_info *info, int *copies, int *spare)
 {
     job->op->reserve(job);
-    *copies = copies_of(job, cpu);
-    int all = *copies + (job->value[OPTION_CHECK] ? 1 : 0);
-    if (cpu->memory && (double)job->data.copy_bytes * all > (double)cpu->memory)
-        return failed(job, "its data would not fit into this machine's memory");
-    if (!data_allocate(&job->data, all))
+    *copies = copies_of(job, info);
+    *spare = job->device.kind == TDM_CPU ? *copies : 1;
+    int reference = job->value[OPTION_CHECK] ? 1 : 0;
+    if (info->memory && (double)job->data.copy_bytes * (*copies + reference) > (double)info->memory)
+        return failed(job, "its data would not fit into this device's memory");
+    if (!data_allocate(&job->data, *spare + reference))
         return failed(job, "out of memory");
     struct random random = {(uint64_t)job->value[OPTION_SEED]};
     job->op->fill(job, &random);
@@ -88,13 +52,13 @@ static bool prepare(struct job *job, const tdm_device_info *cpu, int *copies)
 }
 
 /* Run once, traced: what ran, how much there was to do, and whether it came out right. */
-static bool rehearse(const struct session *session, const struct job *job, int copies, struct result *result)
+static bool rehearse(struct session *session, struct job *job, int spare, struct result *result)
 {
-    if (session_run(session, job, 0) != TDM_OK)
+    if (session_upload(session, job, 1) || session_run(session, job, 0) || session_download(session, job))
         return failed(job, tdm_last_error());
     if (!job->value[OPTION_CHECK])
         return true;
-    const char *wrong = job->op->check(job, copies, &result->error);
+    const char *wrong = job->op->check(job, spare, &result->error);
     return wrong ? failed(job, wrong) : true;
 }
 
@@ -135,19 +99,62 @@ static void compare_with_peak(struct result *result, const struct job *job, int 
     result->share = fmax(result->gb_per_s / result->peak_gb_per_s, result->gflop_per_s / result->peak_gflop_per_s);
 }
 
-static bool measure_timed(struct job *job, int copies, const tdm_event *event, struct result *result)
+/* What turns_time repeats. */
+struct runs {
+    const struct session *session;
+    const struct job *job;
+};
+
+static tdm_status enqueue(const void *arg, void *stream, int copy)
+{
+    const struct runs *runs = arg;
+    (void)stream; /* the session's */
+    return session_run(runs->session, runs->job, copy);
+}
+
+static int time_turns(const struct session *session, const struct job *job, int copies, double *seconds,
+                      const char **how)
+{
+    struct runs runs = {session, job};
+    struct turns turns = {.ctx = session->ctx,
+                          .device = session->device,
+                          .stream = session->stream,
+                          .copies = copies,
+                          .enqueue = enqueue,
+                          .arg = &runs,
+                          .warmup = job->value[OPTION_WARMUP],
+                          .repeat = job->value[OPTION_REPEAT]};
+    return turns_time(&turns, seconds, how);
+}
+
+static void compare_with_device(const struct session *session, const struct job *job, const tdm_device_info *info,
+                                struct result *result)
+{
+    snprintf(result->device, sizeof result->device, "%s", info->name);
+    result->copy_gb_per_s = device_copy_gb_per_s(session, info);
+    result->copy_share = result->gb_per_s / result->copy_gb_per_s;
+    result->vendor_us = job->op->bit == OP_BIT_FP8_MATMUL ? device_vendor_us(session, job, info) : NAN;
+}
+
+static bool measure_timed(struct job *job, int copies, const tdm_device_info *info, struct result *result)
 {
     static double seconds[MAX_REPEATS];
     struct session session;
-    if (session_open(&session, job, (tdm_options){0}) != TDM_OK) {
-        session_close(&session);
-        return failed(job, tdm_last_error());
-    }
-    rate(result, event, seconds, time_runs(&session, job, copies, seconds));
-    session_close(&session);
-    if (job->value[OPTION_PEAK])
+    int n = 0;
+    bool cpu = job->device.kind == TDM_CPU;
+    if (!session_open(&session, job, (tdm_options){0}) && !session_upload(&session, job, copies))
+        n = cpu ? time_runs(&session, job, copies, seconds)
+                : time_turns(&session, job, copies, seconds, &result->timing);
+    if (n == 0)
+        failed(job, tdm_last_error());
+    else
+        rate(result, &job->event, seconds, n);
+    if (n && !cpu)
+        compare_with_device(&session, job, info, result);
+    session_close(&session, job);
+    if (n && job->value[OPTION_PEAK])
         compare_with_peak(result, job, copies);
-    return true;
+    return n;
 }
 
 bool measure(struct job *job, struct result *result)
@@ -155,21 +162,21 @@ bool measure(struct job *job, struct result *result)
     *result = (struct result){.op = job->op->name};
     job->op->label(job, result->shape, result->dtypes);
     job->op->describe(job);
-    tdm_event event = {0};
-    tdm_device_info cpu = TDM_INIT(tdm_device_info);
+    job->event = (tdm_event){0};
+    tdm_device_info info = TDM_INIT(tdm_device_info);
     struct session session;
-    int copies = 1;
-    bool good = session_open(&session, job, (tdm_options){.trace = keep_event, .user = &event}) == TDM_OK &&
-                tdm_device_get(session.ctx, CPU, &cpu) == TDM_OK;
+    int copies = 1, spare = 0;
+    bool good = !session_open(&session, job, (tdm_options){.trace = keep_event, .user = &job->event}) &&
+                !tdm_device_get(session.ctx, job->device, &info);
     if (!good)
         failed(job, tdm_last_error());
-    good = good && prepare(job, &cpu, &copies) && rehearse(&session, job, copies, result);
-    session_close(&session);
-    result->threads = cpu.threads;
+    good = good && prepare(job, &info, &copies, &spare) && rehearse(&session, job, spare, result);
+    session_close(&session, job);
+    result->threads = info.threads;
     result->copies = copies;
-    result->impl = event.impl;
-    result->leaf = event.leaf;
-    good = good && measure_timed(job, copies, &event, result);
+    result->impl = job->event.impl;
+    result->leaf = job->event.leaf;
+    good = good && measure_timed(job, copies, &info, result);
     data_free(&job->data);
     return good;
 }

@@ -28,8 +28,8 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return job->op == &bench_quantize ? tdm_quantize_create(ctx, CPU, &job->desc.convert, op)
-                                      : tdm_dequantize_create(ctx, CPU, &job->desc.convert, op);
+    return job->op == &bench_quantize ? tdm_quantize_create(ctx, job->device, &job->desc.convert, op)
+                                      : tdm_dequantize_create(ctx, job->device, &job->desc.convert, op);
 }
 
 static void reserve(struct job *job)
@@ -54,11 +54,11 @@ static void fill(struct job *job, struct random *random)
     fill_scales(stored(job), data_at(&job->data, SCALE, 0), random);
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     tdm_convert_args args = args_of(job, copy);
-    return job->op == &bench_quantize ? tdm_quantize_run(op, workspace, NULL, &args)
-                                      : tdm_dequantize_run(op, workspace, NULL, &args);
+    return job->op == &bench_quantize ? tdm_quantize_run(op, workspace, stream, &args)
+                                      : tdm_dequantize_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)

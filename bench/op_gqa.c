@@ -27,7 +27,7 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return tdm_gqa_create(ctx, CPU, &job->desc.gqa, op);
+    return tdm_gqa_create(ctx, job->device, &job->desc.gqa, op);
 }
 
 static void reserve(struct job *job)
@@ -49,8 +49,8 @@ static tdm_gqa_args args_of(const struct job *job, int copy)
     return (tdm_gqa_args){.struct_size = sizeof(tdm_gqa_args),
                           .q = data_at(data, QUERY, copy),
                           .cache = cache_data(job, &job->desc.gqa.cache, copy),
-                          .q_len = data_at(data, Q_LEN, copy),
-                          .kv_len = data_at(data, KV_LEN, copy),
+                          .q_len = host_at(data, Q_LEN),
+                          .kv_len = host_at(data, KV_LEN),
                           .out = data_at(data, OUT, copy),
                           .cos = rotary_at(job, COSINES, copy),
                           .sin = rotary_at(job, SINES, copy),
@@ -71,15 +71,15 @@ static void fill(struct job *job, struct random *random)
     float *slopes = data_at(&job->data, SLOPES, 0);
     for (int64_t h = 0; h < job->gqa.q_heads; h++)
         slopes[h] = (float)exp2(-8.0 * (double)(h + 1) / (double)job->gqa.q_heads);
-    int32_t *q_len = data_at(&job->data, Q_LEN, 0), *kv_len = data_at(&job->data, KV_LEN, 0);
+    int32_t *q_len = host_at(&job->data, Q_LEN), *kv_len = host_at(&job->data, KV_LEN);
     for (int64_t b = 0; b < job->gqa.batch; b++)
         gqa_shape_lengths(&job->gqa, b, &q_len[b], &kv_len[b]);
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     tdm_gqa_args args = args_of(job, copy);
-    return tdm_gqa_run(op, workspace, NULL, &args);
+    return tdm_gqa_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)

@@ -17,7 +17,7 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return tdm_kv_append_create(ctx, CPU, &job->desc.kv_append, op);
+    return tdm_kv_append_create(ctx, job->device, &job->desc.kv_append, op);
 }
 
 static void reserve(struct job *job)
@@ -37,8 +37,8 @@ static tdm_kv_append_args args_of(const struct job *job, int copy)
                                 .k = data_at(data, NEW_K, copy),
                                 .v = data_at(data, NEW_V, copy),
                                 .cache = cache_data(job, &job->desc.kv_append.cache, copy),
-                                .new_len = data_at(data, NEW_LEN, copy),
-                                .pos = data_at(data, POS, copy),
+                                .new_len = host_at(data, NEW_LEN),
+                                .pos = host_at(data, POS),
                                 .cos = rotary_at(job, COSINES, copy),
                                 .sin = rotary_at(job, SINES, copy)};
 }
@@ -50,17 +50,17 @@ static void fill(struct job *job, struct random *random)
     random_fill(&desc->v, data_at(&job->data, NEW_V, 0), 1, random);
     cache_fill(job, &desc->cache, random);
     rotary_fill(job, &desc->rotary);
-    int32_t *new_len = data_at(&job->data, NEW_LEN, 0), *pos = data_at(&job->data, POS, 0), kv_len;
+    int32_t *new_len = host_at(&job->data, NEW_LEN), *pos = host_at(&job->data, POS), kv_len;
     for (int64_t b = 0; b < job->gqa.batch; b++) {
         gqa_shape_lengths(&job->gqa, b, &new_len[b], &kv_len);
         pos[b] = kv_len - new_len[b];
     }
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     tdm_kv_append_args args = args_of(job, copy);
-    return tdm_kv_append_run(op, workspace, NULL, &args);
+    return tdm_kv_append_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)

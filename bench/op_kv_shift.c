@@ -18,7 +18,7 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return tdm_kv_shift_create(ctx, CPU, &job->desc.kv_shift, op);
+    return tdm_kv_shift_create(ctx, job->device, &job->desc.kv_shift, op);
 }
 
 static void reserve(struct job *job)
@@ -34,8 +34,8 @@ static tdm_kv_shift_args args_of(const struct job *job, int copy)
     const struct data *data = &job->data;
     return (tdm_kv_shift_args){.struct_size = sizeof(tdm_kv_shift_args),
                                .cache = cache_data(job, &job->desc.kv_shift.cache, copy),
-                               .len = data_at(data, LEN, copy),
-                               .drop = data_at(data, DROP, copy),
+                               .len = host_at(data, LEN),
+                               .drop = host_at(data, DROP),
                                .cos = rotary_at(job, COSINES, copy),
                                .sin = rotary_at(job, SINES, copy)};
 }
@@ -47,17 +47,17 @@ static void fill(struct job *job, struct random *random)
     random_fill(&desc->cache.v, data_at(&job->data, CACHE_V, 0), 1, random);
     cache_fill(job, &desc->cache, random);
     rotary_fill(job, &desc->rotary);
-    int32_t *len = data_at(&job->data, LEN, 0), *drop = data_at(&job->data, DROP, 0), q_len;
+    int32_t *len = host_at(&job->data, LEN), *drop = host_at(&job->data, DROP), q_len;
     for (int64_t b = 0; b < job->gqa.batch; b++) {
         gqa_shape_lengths(&job->gqa, b, &q_len, &len[b]);
         drop[b] = len[b] > desc->sinks;
     }
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     tdm_kv_shift_args args = args_of(job, copy);
-    return tdm_kv_shift_run(op, workspace, NULL, &args);
+    return tdm_kv_shift_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)

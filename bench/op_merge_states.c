@@ -22,7 +22,7 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return tdm_merge_states_create(ctx, CPU, &job->desc.merge_states, op);
+    return tdm_merge_states_create(ctx, job->device, &job->desc.merge_states, op);
 }
 
 static size_t rows(const struct job *job)
@@ -58,7 +58,7 @@ static void fill(struct job *job, struct random *random)
     }
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     const void *part[MOST_PARTS];
     const float *lse[MOST_PARTS];
@@ -72,7 +72,7 @@ static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *wo
                                   .parts = (int32_t)job->value[OPTION_PARTS],
                                   .out = data_at(&job->data, OUT, copy),
                                   .lse = data_at(&job->data, LSE, copy)};
-    return tdm_merge_states_run(op, workspace, NULL, &args);
+    return tdm_merge_states_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)

@@ -21,8 +21,8 @@ static void describe(struct job *job)
 
 static tdm_status create(tdm_ctx *ctx, const struct job *job, tdm_op **op)
 {
-    return job->op == &bench_qk ? tdm_qk_create(ctx, CPU, &job->desc.product, op)
-                                : tdm_sv_create(ctx, CPU, &job->desc.product, op);
+    return job->op == &bench_qk ? tdm_qk_create(ctx, job->device, &job->desc.product, op)
+                                : tdm_sv_create(ctx, job->device, &job->desc.product, op);
 }
 
 static void reserve(struct job *job)
@@ -56,10 +56,10 @@ static void fill(struct job *job, struct random *random)
     fill_scales(&desc->x, data_at(&job->data, CACHE_K_SCALE, 0), random);
 }
 
-static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, int copy)
+static tdm_status run(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy)
 {
     tdm_product_args args = args_of(job, copy);
-    return job->op == &bench_qk ? tdm_qk_run(op, workspace, NULL, &args) : tdm_sv_run(op, workspace, NULL, &args);
+    return job->op == &bench_qk ? tdm_qk_run(op, workspace, stream, &args) : tdm_sv_run(op, workspace, stream, &args);
 }
 
 static const char *check(const struct job *job, int spare, double *error)

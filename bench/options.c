@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FLAG, INTEGER, INTEGERS, NAME, NAMES, BLOCKS };
+enum kind { FLAG, INTEGER, INTEGERS, NAME, NAMES, NAMES_OR_FLAG, BLOCKS };
 
 struct name {
     const char *text;
@@ -50,6 +50,15 @@ static const struct name cache_names[] = {
 
 static const struct name dtype_names[] = {{"f32", TDM_F32}, {"f16", TDM_F16}, {"bf16", TDM_BF16}, {NULL, 0}};
 static const struct name scale_names[] = {{"f32", TDM_F32}, {"bf16", TDM_BF16}, {"e8m0", TDM_E8M0}, {NULL, 0}};
+static const struct name w8a8_names[] = {
+    {"none", W8A8_NONE}, {"static", W8A8_STATIC}, {"dynamic", W8A8_DYNAMIC}, {NULL, 0}};
+static const struct name device_names[] = {
+    {"cpu", DEVICE(TDM_CPU, 0)},     {"cuda", DEVICE(TDM_CUDA, 0)},
+    {"cuda:1", DEVICE(TDM_CUDA, 1)}, {"cuda:2", DEVICE(TDM_CUDA, 2)},
+    {"cuda:3", DEVICE(TDM_CUDA, 3)}, {"cuda:4", DEVICE(TDM_CUDA, 4)},
+    {"cuda:5", DEVICE(TDM_CUDA, 5)}, {"cuda:6", DEVICE(TDM_CUDA, 6)},
+    {"cuda:7", DEVICE(TDM_CUDA, 7)}, {NULL, 0},
+};
 static const struct name suite_names[] = {
     {"smoke", SUITE_SMOKE}, {"decode", SUITE_DECODE}, {"prefill", SUITE_PREFILL}, {"cliffs", SUITE_CLIFFS}, {NULL, 0}};
 
@@ -93,26 +102,35 @@ static const struct option {
     [OPTION_N] = {"--n", INTEGERS, OP_BIT_FP8_MATMUL, true, 4096, 1, DIM_MAX, NULL, "rows of the weight"},
     [OPTION_K] = {"--k", INTEGERS, OP_BIT_FP8_MATMUL, true, 4096, 1, DIM_MAX, NULL, "channels of the weight"},
     [OPTION_BLOCK] = {"--block", BLOCKS, OP_BIT_FP8_MATMUL, true, BLOCK(1, 128), 1, DIM_MAX, NULL,
-                      "rows and channels that share a scale"},
+                      "rows and channels that share a scale; 64 is 1x64"},
     [OPTION_SCALE_DTYPE] = {"--scale-dtype", NAMES, OP_BIT_FP8_MATMUL, false, TDM_F32, 0, 0, scale_names,
                             "type of the scales"},
     [OPTION_BIAS] = {"--bias", FLAG, OP_BIT_FP8_MATMUL, false, 0, 0, 0, NULL, "add a bias"},
-    [OPTION_W8A8] = {"--w8a8", FLAG, OP_BIT_FP8_MATMUL, false, 0, 0, 0, NULL, "round the activation to e4m3"},
+    [OPTION_W8A8] = {"--w8a8", NAMES_OR_FLAG, OP_BIT_FP8_MATMUL, false, W8A8_NONE, 0, 0, w8a8_names,
+                     "round the activation to e4m3: by one scale (alone, it means that), or by one of each row"},
     [OPTION_DTYPE] = {"--dtype", NAMES, ANY, false, TDM_F32, 0, 0, dtype_names, "type of the activations"},
+    [OPTION_DEVICE] = {"--device", NAME, ANY, false, DEVICE(TDM_CPU, 0), 0, 0, device_names, "where to run"},
     [OPTION_THREADS] = {"--threads", INTEGERS, ANY, false, 0, 0, 1024, NULL, "0: as many as the library takes"},
     [OPTION_SUITE] = {"--suite", NAME, ANY, false, 0, 0, 0, suite_names, "the shapes of a suite"},
     [OPTION_WARMUP] = {"--warmup", INTEGER, ANY, false, 3, 0, 1000000, NULL, "runs before the first measured one"},
     [OPTION_REPEAT] = {"--repeat", INTEGER, ANY, false, 0, 0, MAX_REPEATS, NULL,
                        "measured runs; 0: for half a second, at least 5"},
-    [OPTION_COLD] = {"--cold", FLAG, ANY, false, 0, 0, 0, NULL, "rotate over copies that exceed twice the L3 cache"},
+    [OPTION_COLD] = {"--cold", FLAG, ANY, false, 0, 0, 0, NULL, "rotate over copies that exceed twice the last cache"},
     [OPTION_COPIES] = {"--copies", INTEGER, ANY, false, 0, 0, MAX_COPIES, NULL,
                        "rotate over so many copies; 0: one, or as --cold says"},
     [OPTION_SEED] = {"--seed", INTEGER, ANY, false, 0, 0, INT64_MAX, NULL, "of the random data"},
     [OPTION_CHECK] = {"--check", FLAG, ANY, false, 0, 0, 0, NULL, "compare with a reference in double (slow)"},
-    [OPTION_PEAK] = {"--peak", FLAG, ANY, false, 0, 0, 0, NULL, "measure this machine's limits and the share reached"},
+    [OPTION_PEAK] = {"--peak", FLAG, ANY, false, 0, 0, 0, NULL,
+                     "measure this processor's limits and the share reached"},
     [OPTION_CSV] = {"--csv", FLAG, ANY, false, 0, 0, 0, NULL, "print comma-separated values"},
-    [OPTION_JSON] = {"--json", FLAG, ANY, false, 0, 0, 0, NULL, "print JSON"},
+    [OPTION_JSON] = {"--json", FLAG, ANY, false, 0, 0, 0, NULL, "print JSON, a line a case"},
 };
+
+/* Other spellings. */
+static const struct {
+    const char *name;
+    enum option_id id;
+} aliases[] = {{"--block-size", OPTION_BLOCK}, {"--activation-dtype", OPTION_DTYPE}};
 
 static const char *find_name(const struct name *names, int64_t value)
 {
@@ -134,13 +152,13 @@ static void print_names(FILE *out, const struct name *names)
 
 static void print_accepted(FILE *out, const struct option *option)
 {
-    bool list = option->kind == INTEGERS || option->kind == NAMES || option->kind == BLOCKS;
+    bool list = option->kind != FLAG && option->kind != INTEGER && option->kind != NAME;
     if (option->names) {
         fprintf(out, "one of ");
         print_names(out, option->names);
     } else {
-        fprintf(out, "%s from %" PRId64 " to %" PRId64, option->kind == BLOCKS ? "ROWSxCHANNELS, each" : "an integer",
-                option->min, option->max);
+        fprintf(out, "%s from %" PRId64 " to %" PRId64,
+                option->kind == BLOCKS ? "CHANNELS or ROWSxCHANNELS, each" : "an integer", option->min, option->max);
     }
     if (list)
         fprintf(out, ", or several with commas between them");
@@ -171,7 +189,9 @@ static bool parse_value(const struct option *option, const char *text, int64_t *
     }
     if (!parse_integer(option, &text, value))
         return false;
-    if (option->kind == BLOCKS) {
+    if (option->kind == BLOCKS && *text == '\0') {
+        *value = BLOCK(1, *value);
+    } else if (option->kind == BLOCKS) {
         if (*text++ != 'x' || !parse_integer(option, &text, &channels))
             return false;
         *value = BLOCK(*value, channels);
@@ -229,6 +249,10 @@ static bool consistent(const struct options *options)
             return false;
         }
     }
+    if (options->list[OPTION_PEAK].given && device_of(options->list[OPTION_DEVICE].value[0]).kind != TDM_CPU) {
+        fprintf(stderr, "tandem bench: --peak: not together with --device cuda, where copies are the measure\n");
+        return false;
+    }
     if (options->list[OPTION_CSV].given && options->list[OPTION_JSON].given) {
         fprintf(stderr, "tandem bench: --json: not together with --csv\n");
         return false;
@@ -254,6 +278,9 @@ static const struct option *find_option(const char *text)
     for (int i = 0; i < OPTION_COUNT; i++)
         if (strcmp(table[i].name, text) == 0)
             return &table[i];
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcmp(aliases[i].name, text) == 0)
+            return &table[aliases[i].id];
     fprintf(stderr, "tandem bench: %s: no such option; tandem bench --help lists them\n", text);
     return NULL;
 }
@@ -278,9 +305,14 @@ bool options_parse(struct options *options, int argc, char **argv)
             values->value[0] = 1;
             continue;
         }
-        const char *text = i + 1 < argc ? argv[++i] : "";
-        if (!parse_list(option, text, values))
+        const char *text = i + 1 < argc ? argv[i + 1] : "";
+        if (parse_list(option, text, values)) {
+            i++;
+            continue;
+        }
+        if (option->kind != NAMES_OR_FLAG)
             return bad_value(option, text);
+        *values = (struct option_values){true, 1, {1}};
     }
     return consistent(options);
 }

@@ -31,6 +31,7 @@ enum option_id {
     OPTION_BIAS,
     OPTION_W8A8,
     OPTION_DTYPE,
+    OPTION_DEVICE,
     OPTION_THREADS,
     OPTION_SUITE,
     OPTION_WARMUP,
@@ -105,6 +106,16 @@ static inline int64_t block_channels(int64_t block)
 {
     return block & 0xffffffff;
 }
+
+/* A device in one number. */
+#define DEVICE(kind, index) ((int64_t)(kind) << 8 | (index))
+static inline tdm_device device_of(int64_t value)
+{
+    return (tdm_device){(tdm_device_kind)(value >> 8), (int32_t)(value & 0xff)};
+}
+
+/* What --w8a8 says of the activations' scales. */
+enum { W8A8_NONE, W8A8_STATIC, W8A8_DYNAMIC };
 
 /* The name of a number among an option's accepted names. */
 const char *option_name(enum option_id id, int64_t value);

@@ -2,10 +2,11 @@
 
 #include "json.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
-enum needs { ALWAYS, WITH_CHECK, WITH_PEAK };
+enum needs { ALWAYS, WITH_CHECK, WITH_PEAK, ON_DEVICE };
 
 static const struct column {
     const char *name;
@@ -19,7 +20,7 @@ static const struct column {
     {"shape", offsetof(struct result, shape), ARRAY, 31, NULL, ALWAYS},
     {"dtypes", offsetof(struct result, dtypes), ARRAY, 36, NULL, ALWAYS},
     {"threads", offsetof(struct result, threads), NUMBER, 7, "%.0f", ALWAYS},
-    {"impl", offsetof(struct result, impl), POINTER, 12, NULL, ALWAYS},
+    {"impl", offsetof(struct result, impl), POINTER, 14, NULL, ALWAYS},
     {"leaf", offsetof(struct result, leaf), POINTER, 10, NULL, ALWAYS},
     {"copies", offsetof(struct result, copies), NUMBER, 6, "%.0f", ALWAYS},
     {"repeats", offsetof(struct result, repeats), NUMBER, 7, "%.0f", ALWAYS},
@@ -33,13 +34,20 @@ static const struct column {
     {"peak_gb_per_s", offsetof(struct result, peak_gb_per_s), NUMBER, 13, "%.4g", WITH_PEAK},
     {"peak_gflop_per_s", offsetof(struct result, peak_gflop_per_s), NUMBER, 16, "%.4g", WITH_PEAK},
     {"share", offsetof(struct result, share), NUMBER, 9, "%.3g", WITH_PEAK},
+    {"timing", offsetof(struct result, timing), POINTER, 6, NULL, ON_DEVICE},
+    {"copy_gb_per_s", offsetof(struct result, copy_gb_per_s), NUMBER, 13, "%.4g", ON_DEVICE},
+    {"copy_share", offsetof(struct result, copy_share), NUMBER, 10, "%.3g", ON_DEVICE},
+    {"vendor_us", offsetof(struct result, vendor_us), NUMBER, 11, "%.2f", ON_DEVICE},
+    {"device", offsetof(struct result, device), ARRAY, 12, NULL, ON_DEVICE},
 };
 
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
 static bool shown(const struct report *report, const struct column *column)
 {
-    return column->needs == ALWAYS || (column->needs == WITH_CHECK ? report->check : report->peak);
+    const bool wanted[] = {
+        [ALWAYS] = true, [WITH_CHECK] = report->check, [WITH_PEAK] = report->peak, [ON_DEVICE] = report->device};
+    return wanted[column->needs];
 }
 
 static const char *text_of(const struct result *result, const struct column *column)
@@ -53,19 +61,27 @@ static double number_of(const struct result *result, const struct column *column
     return *(const double *)((const char *)result + column->offset);
 }
 
+/* A cell's text; a number that was not measured is `missing`. */
+static const char *cell_of(const struct result *result, const struct column *column, const char *missing,
+                           char text[LABEL_SIZE])
+{
+    if (column->kind != NUMBER)
+        return text_of(result, column);
+    double number = number_of(result, column);
+    if (isnan(number))
+        return missing;
+    snprintf(text, LABEL_SIZE, column->format, number);
+    return text;
+}
+
 static void table_row(const struct report *report, const struct result *result)
 {
     for (const struct column *column = columns; column < columns + COLUMNS; column++) {
-        char cell[LABEL_SIZE];
+        char text[LABEL_SIZE];
         if (!shown(report, column))
             continue;
-        if (!result)
-            snprintf(cell, sizeof cell, "%s", column->name);
-        else if (column->kind == NUMBER)
-            snprintf(cell, sizeof cell, column->format, number_of(result, column));
-        else
-            snprintf(cell, sizeof cell, "%s", text_of(result, column));
-        printf("%s%*s", column == columns ? "" : "  ", column->kind == NUMBER ? column->width : -column->width, cell);
+        printf("%s%*s", column == columns ? "" : "  ", column->kind == NUMBER ? column->width : -column->width,
+               result ? cell_of(result, column, "-", text) : column->name);
     }
     printf("\n");
 }
@@ -74,32 +90,28 @@ static void table_row(const struct report *report, const struct result *result)
 static void csv_row(const struct report *report, const struct result *result)
 {
     for (const struct column *column = columns; column < columns + COLUMNS; column++) {
+        char text[LABEL_SIZE];
         if (!shown(report, column))
             continue;
-        printf("%s", column == columns ? "" : ",");
-        if (!result)
-            printf("%s", column->name);
-        else if (column->kind == NUMBER)
-            printf(column->format, number_of(result, column));
-        else
-            printf("%s", text_of(result, column));
+        printf("%s%s", column == columns ? "" : ",", result ? cell_of(result, column, "", text) : column->name);
     }
     printf("\n");
 }
 
 static void json_row(const struct report *report, const struct result *result)
 {
-    printf("%s\n  {", report->rows ? "," : "[");
+    printf("{");
     for (const struct column *column = columns; column < columns + COLUMNS; column++) {
+        char text[LABEL_SIZE];
         if (!shown(report, column))
             continue;
         printf("%s\"%s\": ", column == columns ? "" : ", ", column->name);
         if (column->kind == NUMBER)
-            printf(column->format, number_of(result, column));
+            printf("%s", cell_of(result, column, "null", text));
         else
             json_string(text_of(result, column));
     }
-    printf("}");
+    printf("}\n");
 }
 
 void report_row(struct report *report, const struct result *result)
@@ -110,10 +122,4 @@ void report_row(struct report *report, const struct result *result)
     row[report->format](report, result);
     report->rows++;
     fflush(stdout);
-}
-
-void report_end(const struct report *report)
-{
-    if (report->format == REPORT_JSON)
-        printf("%s\n]\n", report->rows ? "" : "[");
 }

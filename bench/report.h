@@ -16,15 +16,19 @@ struct result {
     double error;                           /* with --check                                */
     double peak_gb_per_s, peak_gflop_per_s; /* with --peak: what the machine can do        */
     double share;                           /* the larger of the two fractions of the peak */
+    /* Not on the CPU: */
+    char device[128];
+    const char *timing;               /* "graph" or "runs"                                    */
+    double copy_gb_per_s, copy_share; /* of a copy on the device, and gb_per_s over it        */
+    double vendor_us;                 /* the vendor's f16 product of this shape; NAN: none    */
 };
 
 struct report {
     enum { REPORT_TABLE, REPORT_CSV, REPORT_JSON } format;
-    bool check, peak; /* whether their columns are there */
+    bool check, peak, device; /* whether their columns are there */
     int rows;
 };
 
 void report_row(struct report *report, const struct result *result);
-void report_end(const struct report *report);
 
 #endif

@@ -5,6 +5,7 @@
 #define DECODE SUITE_DECODE
 #define PREFILL SUITE_PREFILL
 #define CLIFFS SUITE_CLIFFS
+#define GPU SUITE_GPU
 #define CAUSAL -1, 0
 
 /* clang-format off */
@@ -95,6 +96,19 @@ const int gqa_shape_count = sizeof gqa_shapes / sizeof gqa_shapes[0];
     {"model-up-" #m,        suites, m, 1536, 576, 1, 128}, \
     {"model-down-" #m,      suites, m, 576, 1536, 1, 128}
 
+/* The matrices of larger models. */
+#define FEW_ROWS(n, k)                                             \
+    {#n "x" #k "-1",  DECODE | GPU, 1, n, k, 1, 128},  \
+    {#n "x" #k "-2",  DECODE | GPU, 2, n, k, 1, 128},  \
+    {#n "x" #k "-4",  DECODE | GPU, 4, n, k, 1, 128},  \
+    {#n "x" #k "-8",  DECODE | GPU, 8, n, k, 1, 128},  \
+    {#n "x" #k "-9",  DECODE | GPU, 9, n, k, 1, 128},  \
+    {#n "x" #k "-16", DECODE | GPU, 16, n, k, 1, 128}
+#define MANY_ROWS(n, k)                                            \
+    {#n "x" #k "-64",  PREFILL | GPU, 64, n, k, 1, 128},  \
+    {#n "x" #k "-128", PREFILL | GPU, 128, n, k, 1, 128}, \
+    {#n "x" #k "-512", PREFILL | GPU, 512, n, k, 1, 128}
+
 const struct fp8_shape fp8_shapes[] = {
     /* name                suites           m  n  k       block */
     {"m-0",                TESTS,           0, 24, 64,    1, 32},
@@ -111,7 +125,7 @@ const struct fp8_shape fp8_shapes[] = {
     {"m-9",                TESTS | SMOKE,   9, 40, 256,   1, 64},
     {"m-16",               TESTS,           16, 72, 128,  1, 32},
     {"m-17",               TESTS,           17, 72, 128,  16, 32},
-    {"m-33",               TESTS,           33, 70, 200,  64, 64},
+    {"m-33",               TESTS | SMOKE,   33, 70, 200,  64, 64},
     {"m-64",               TESTS,           64, 65, 129,  128, 128},
     {"m-512",              TESTS,           512, 48, 96,  128, 128},
     {"n-1",                TESTS,           2, 1, 500,    1, 128},
@@ -135,11 +149,21 @@ const struct fp8_shape fp8_shapes[] = {
     {"4096-8",             DECODE,          8, 4096, 4096,  1, 128},
     {"4096-9",             DECODE,          9, 4096, 4096,  1, 128},
     {"4096-1-square",      DECODE,          1, 4096, 4096,  128, 128},
+    {"4096-16",            DECODE | PREFILL, 16, 4096, 4096, 1, 128},
+    FEW_ROWS(8192, 8192),
+    FEW_ROWS(8192, 2048),
+    FEW_ROWS(2048, 4096),
+    FEW_ROWS(512, 2048),
+    FEW_ROWS(11008, 4096),
     MODEL(PREFILL, 512),
-    {"4096-16",            PREFILL,         16, 4096, 4096,  1, 128},
     {"4096-33",            PREFILL,         33, 4096, 4096,  1, 128},
     {"4096-64",            PREFILL,         64, 4096, 4096,  1, 128},
+    {"4096-65",            PREFILL | GPU,   65, 4096, 4096,  1, 128},
+    {"4096-128",           PREFILL | GPU,   128, 4096, 4096, 1, 128},
+    {"4096-256",           PREFILL | GPU,   256, 4096, 4096, 1, 128},
     {"4096-512",           PREFILL,         512, 4096, 4096, 1, 128},
+    MANY_ROWS(8192, 8192),
+    MANY_ROWS(11008, 4096),
     {"cliff-8",            CLIFFS,          8, 4096, 4096,   1, 128},
     {"cliff-9",            CLIFFS,          9, 4096, 4096,   1, 128},
     {"cliff-16",           CLIFFS,          16, 4096, 4096,  1, 128},

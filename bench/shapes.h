@@ -11,7 +11,8 @@ enum suite {
     SUITE_SMOKE = 1 << 1,   /* a second or two in all: does measuring work?      */
     SUITE_DECODE = 1 << 2,  /* one or a few new tokens                           */
     SUITE_PREFILL = 1 << 3, /* many new tokens                                   */
-    SUITE_CLIFFS = 1 << 4   /* neighbours, to be about as fast as each other    */
+    SUITE_CLIFFS = 1 << 4,  /* neighbours, to be about as fast as each other    */
+    SUITE_GPU = 1 << 5      /* of its suites on GPUs alone: too many for a CPU  */
 };
 
 /* Attention over a cache, and the append that goes before it: the last q_len of kv_len tokens are new. */

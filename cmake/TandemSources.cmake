@@ -63,7 +63,8 @@ set(cuda_c
     prepare.c
     scratch.c
     streams.c
-    token_runs.c)
+    token_runs.c
+    vendor.c)
 set(cuda_kernels fp8_dequant.cu fp8_mma_gemv.cu fp8_round.cu fp8_warp_gemv.cu gqa.cu kv_append.cu)
 list(TRANSFORM cuda_c PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_SOURCES)
 list(TRANSFORM cuda_kernels PREPEND "${PROJECT_SOURCE_DIR}/cuda/" OUTPUT_VARIABLE TANDEM_CUDA_KERNELS)

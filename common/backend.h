@@ -93,6 +93,19 @@ struct stream_calls {
     void (*graph_destroy)(void *state, int index, void *graph);
 };
 
+/* The vendor's own matrix product, which ours are measured against: out[m, n] = sum over k of a[m, k] * b[n, k], dense
+ * f16 with sums in f32. A handle serves one stream at a time. */
+struct vendor_product {
+    int64_t m, n, k;
+    const void *a, *b;
+    void *out;
+};
+struct vendor_calls {
+    tdm_status (*open)(void *state, int index, void **handle);
+    void (*close)(void *state, int index, void *handle);
+    tdm_status (*multiply)(void *state, int index, void *handle, const struct vendor_product *product, void *stream);
+};
+
 /* One way to run an op. Rows are tried in order; `fits` and `takes` alone know a row's limits. They return
  * false with a reason (REASON_SIZE bytes); NULL stands for always. */
 struct impl {
@@ -132,6 +145,7 @@ struct backend {
     /* The leaf row that op calls at these lengths, -1 when it has none; why[i], when given, receives why row
      * i is passed over. */
     int (*leaf_for)(const struct tdm_op *op, const tdm_lengths *lengths, char (*why)[REASON_SIZE], int rows);
+    const struct vendor_calls *vendor; /* NULL: none */
 };
 
 /* The one symbol of a plugin. */

@@ -149,6 +149,7 @@ static const struct backend cuda_backend = {
     .scratch_open = cuda_scratch_open,
     .scratch_close = cuda_scratch_close,
     .impls = impls,
+    .vendor = &cuda_vendor,
 };
 
 __attribute__((visibility("default"))) backend_entry tandem_backend;

@@ -4,7 +4,10 @@
 
 #include "cuda.h"
 
-enum { BLAS_WORKSPACE = 32 << 20 }; /* bytes that cuBLAS gets: what its manual recommends from sm_90 on */
+#ifndef BLAS_WORKSPACE_MIB
+#define BLAS_WORKSPACE_MIB 32 /* what the manual of cuBLAS recommends from sm_90 on */
+#endif
+enum { BLAS_WORKSPACE = BLAS_WORKSPACE_MIB << 20 }; /* bytes */
 
 /* Load the library; without it state->blas stays NULL, with the reason. */
 void blas_open(struct cuda_state *state);
@@ -13,13 +16,13 @@ void blas_close(struct cuda_state *state);
 tdm_status blas_handle_create(const struct cuda_state *state, void **handle);
 void blas_handle_destroy(const struct cuda_state *state, void *handle);
 
-/* out[m, n] = sum over k of a[m, k] * b[n, k]; a and b are f32, f16 or bf16, sums and out f32. Leading dimensions in
- * elements. `workspace` is BLAS_WORKSPACE bytes on the device. */
+/* out[m, n] = sum over k of a[m, k] * b[n, k]; a and b are f32, f16 or bf16, sums f32. Leading dimensions in elements.
+ * `workspace` is BLAS_WORKSPACE bytes on the device. */
 struct blas_product {
     int64_t m, n, k;
-    tdm_dtype dtype;
+    tdm_dtype dtype, out_dtype; /* of out: a's, or 0: f32 */
     const void *a, *b;
-    float *out;
+    void *out;
     int64_t a_stride, b_stride, out_stride;
     void *workspace;
 };

@@ -63,4 +63,7 @@ void cuda_scratch_close(const struct tdm_op *op, void *scratch);
 /* streams.c */
 extern const struct stream_calls cuda_streams;
 
+/* vendor.c */
+extern const struct vendor_calls cuda_vendor;
+
 #endif

@@ -159,7 +159,8 @@ __device__ __forceinline__ uint4 load_once(const uint4 *from)
  * and t = lane % 4, pairs hold neighbours of one row of a, of one column of b:
  *   a[r]: row g + 8 (r % 2), columns 2 t + 8 (r / 2) and the next     b[r]: rows 2 t + 8 r and the next, column g
  *   d[i]: row g + 8 (i / 2), column 2 t + i % 2                       (PTX ISA, mma.m16n8k16) */
-template <class T> __device__ __forceinline__ void mma_16x8x16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+template <class T>
+__device__ __forceinline__ void mma_16x8x16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 template <>
 __device__ __forceinline__ void mma_16x8x16<f16>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {

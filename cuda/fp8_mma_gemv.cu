@@ -101,24 +101,20 @@ __global__ void __launch_bounds__(shape<TILES, ROUND>::warps *WARP,
     const int lane = static_cast<int>(threadIdx.x) % WARP, warp = static_cast<int>(threadIdx.x) / WARP;
     const int g = lane / 4, t = lane % 4;
     const int warps = static_cast<int>(blockDim.x) / WARP, all = static_cast<int>(p.b.k) / FP8_WINDOW;
-    const int first = static_cast<int>(static_cast<int64_t>(all) * warp / warps);
-    const int end = static_cast<int>(static_cast<int64_t>(all) * (warp + 1) / warps);
+    const int first = all * warp / warps, end = all * (warp + 1) / warps; /* at most 2^25 * 16 */
     const uint32_t column = blockIdx.x * ROWS, last = static_cast<uint32_t>(p.b.n) - 1;
     const uint32_t windows_of_block = static_cast<uint32_t>(p.b.block_k) / FP8_WINDOW;
 
     /* Rows past the end read the last one's; what comes of it is not stored. */
-    const uint4 *weights[PANELS][2], *activations[TILES];
+    const uint4 *weights[PANELS][2];
     float sum[TILES][PANELS][4] = {};
 #pragma unroll
     for (int i = 0; i < PANELS * 2; i++) {
         const uint32_t n = min(column + i * 8 + g, last);
         weights[i / 2][i % 2] = reinterpret_cast<const uint4 *>(p.b.codes + n * p.b.stride) + t;
     }
-#pragma unroll
-    for (int tile = 0; tile < TILES; tile++) {
-        const int64_t m = min(tile * TILE + g, static_cast<int>(p.m) - 1);
-        activations[tile] = static_cast<const uint4 *>(move_bytes(p.a, m * p.a_stride)) + 2 * t;
-    }
+    const uint4 *activations = static_cast<const uint4 *>(p.a) + 2 * t;
+    const uint32_t stride = static_cast<uint32_t>(p.a_stride / FP8_ALIGNMENT);
     float *a_scale = shared_memory<float>(), *sums = a_scale + TILES * TILE;
     for (int m = static_cast<int>(threadIdx.x); m < TILES * TILE; m += static_cast<int>(blockDim.x))
         a_scale[m] = activation_scale(p, min(m, static_cast<int>(p.m) - 1));
@@ -156,8 +152,11 @@ __global__ void __launch_bounds__(shape<TILES, ROUND>::warps *WARP,
                 widen_weights<T>(codes[u][panel], a[panel]);
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) {
+                if (TILES == 8 && tile % 2 == 0)
+                    __syncwarp(); /* or the compiler loads too many tiles' activations ahead, and spills */
                 uint32_t x[2 * STEPS];
-                load_activations<T, ROUND>(activations[tile] + (w + u) * 8, own_scale, x);
+                const uint32_t row = min(tile * TILE + g, static_cast<int>(p.m) - 1);
+                load_activations<T, ROUND>(activations + row * stride + (w + u) * 8, own_scale, x);
                 const float2 unit = reinterpret_cast<const float2 *>(a_scale)[tile * (TILE / 2) + t];
 #pragma unroll
                 for (int panel = 0; panel < PANELS; panel++) {

@@ -47,6 +47,7 @@ static bool refuse(char *reason, const char *field, int64_t got, const char *wan
 
 static bool fits(const struct tdm_op *op, const struct border *border, char *reason)
 {
+    enum { MOST_STRIDE = 1 << 29 }; /* kernels count the 16 bytes of 64 rows in 32 bits */
     const tdm_fp8_matmul_desc *d = &op->desc.fp8_matmul;
     int64_t n = d->b.dim[0], k = d->b.dim[1], block = d->b.block[1];
     if (!cuda_fits_device(op, reason))
@@ -65,6 +66,8 @@ static bool fits(const struct tdm_op *op, const struct border *border, char *rea
         return refuse(reason, "b.dim[1]", k, "a multiple of", border->step);
     if (block < k && block % border->step)
         return refuse(reason, "b.block[1]", block, "a multiple of", border->step);
+    if (d->a.stride[0] > MOST_STRIDE)
+        return refuse(reason, "a.stride[0]", d->a.stride[0], "at most", MOST_STRIDE);
     if (d->a.stride[0] % FP8_ALIGNMENT)
         return refuse(reason, "a.stride[0]", d->a.stride[0], "a multiple of", FP8_ALIGNMENT);
     if (d->b.stride[0] % FP8_ALIGNMENT)

@@ -5,7 +5,7 @@
 namespace
 {
 
-constexpr int WARPS = 8; /* of a block: a column each */
+constexpr int WARPS = 4; /* of a block: a column each */
 
 /* 16 bytes, by one load or, where they are not aligned, byte by byte. */
 template <bool VECTORS> __device__ __forceinline__ uint4 load_codes(const uint8_t *from)
@@ -75,7 +75,8 @@ __device__ __forceinline__ float warp_sum(float x)
     return x;
 }
 
-template <class T, int ROWS, bool VECTORS> __global__ void __launch_bounds__(WARPS *WARP, 2) warp_gemv(const fp8_gemv p)
+template <class T, int ROWS, bool VECTORS>
+__global__ void __launch_bounds__(WARPS *WARP, ROWS == 4 ? 3 : 1) warp_gemv(const fp8_gemv p)
 {
     constexpr int LOADS = ROWS < 4 ? 4 : 2; /* of weights in flight */
     const int lane = static_cast<int>(threadIdx.x) % WARP;

@@ -24,6 +24,10 @@ target_compile_options(shim_engine PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},threa
 shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
 set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
 shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
+# What runs here was built here; without its fused multiply-add each one would be a call.
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-march=native HAS_MARCH_NATIVE)
+target_compile_options(shim_kernels PRIVATE $<$<BOOL:${HAS_MARCH_NATIVE}>:-march=native>)
 shim_objects(shim_backend ${TANDEM_CUDA_SOURCES})
 
 add_library(tandem_cuda_shim MODULE $<TARGET_OBJECTS:shim_engine> $<TARGET_OBJECTS:shim_runtime>
@@ -32,15 +36,15 @@ set_target_properties(tandem_cuda_shim PROPERTIES PREFIX "" SUFFIX ".so" LINKER_
 target_link_libraries(tandem_cuda_shim PRIVATE ${CMAKE_DL_LIBS} m)
 set(shim_plugin "${CMAKE_CURRENT_BINARY_DIR}/tandem_cuda_shim.so")
 # It is its own cuBLAS.
-target_compile_definitions(shim_backend PRIVATE "BLAS_LIBRARIES=\"${shim_plugin}\"")
+target_compile_definitions(shim_backend PRIVATE BLAS_WORKSPACE_MIB=1 "BLAS_LIBRARIES=\"${shim_plugin}\"")
 
 # tandem_kernel_check(NAME SECONDS SOURCE...): a test of kernels, see cuda/kernel_check.h.
 function(tandem_kernel_check name seconds)
   shim_objects(${name}_objects cuda/kernel_check.cpp ${ARGN})
   add_executable(${name} $<TARGET_OBJECTS:${name}_objects> $<TARGET_OBJECTS:shim_engine> $<TARGET_OBJECTS:shim_runtime>
-                         $<TARGET_OBJECTS:shim_kernels>)
+                         $<TARGET_OBJECTS:shim_kernels> $<TARGET_OBJECTS:shim_backend>)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
-  target_link_libraries(${name} PRIVATE tandem_reference m)
+  target_link_libraries(${name} PRIVATE tandem_reference ${CMAKE_DL_LIBS} m)
   tandem_check(${name} shim ${seconds} ${name})
 endfunction()
 
@@ -66,4 +70,41 @@ if(TANDEM_SANITIZE MATCHES "thread")
   shim_fault(no_barrier "ThreadSanitizer: data race")
   shim_fault(shuffle_as_barrier "ThreadSanitizer: data race")
   shim_fault(blocks_collide "ThreadSanitizer: data race")
+endif()
+
+# Attention, through the library and the plugin.
+tandem_program(attention_check cuda/attention_check.c ops/append_problem.c ops/gqa_inputs.c ops/gqa_problem.c
+               ops/problem.c ops/variants.c ../bench/shapes.c)
+add_dependencies(attention_check tandem_cuda_shim)
+tandem_check(attention_check shim 900 ${CMAKE_COMMAND} -E env TEST_DEVICE=cuda "TEST_PLUGIN=${shim_plugin}"
+             $<TARGET_FILE:attention_check>)
+
+# The kernels by their launchers, in several orders of threads and blocks: a missing barrier changes an output.
+set(shim_parts shim_engine shim_runtime shim_kernels shim_backend)
+add_executable(fp8_check cuda/fp8_check.cpp cuda/fp8_case.cpp)
+foreach(part IN LISTS shim_parts)
+  target_sources(fp8_check PRIVATE $<TARGET_OBJECTS:${part}>)
+endforeach()
+target_include_directories(fp8_check PRIVATE shim "${PROJECT_SOURCE_DIR}")
+target_link_libraries(fp8_check PRIVATE tandem_reference tandem_flags m)
+set_target_properties(fp8_check PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+if(TANDEM_SANITIZE)
+  set(orders 7)
+else()
+  set(orders forward reverse 7)
+endif()
+foreach(order IN LISTS orders)
+  tandem_check(fp8_check_${order} cuda 1800 fp8_check)
+  set_tests_properties(fp8_check_${order} PROPERTIES ENVIRONMENT SHIM_ORDER=${order})
+endforeach()
+
+# Do they bite? The other changes of mutate.py are made by scripts/nightly.sh.
+if(NOT TANDEM_SANITIZE)
+  set(objects $<TARGET_OBJECTS:fp8_check> $<TARGET_FILE:tandem_reference> $<TARGET_FILE:tandem_internal>)
+  foreach(part IN LISTS shim_parts)
+    list(APPEND objects $<TARGET_OBJECTS:${part}>)
+  endforeach()
+  file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" CONTENT "$<JOIN:${objects},\n>\n")
+  tandem_check(fp8_mutants cuda 1800 "${python}" "${here}/cuda/mutate.py" --quick "${CMAKE_CXX_COMPILER}"
+               "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" "${PROJECT_SOURCE_DIR}")
 endif()

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const tdm_device CPU = {TDM_CPU, 0};
-
 static int64_t row_bytes(const tdm_tensor *t)
 {
     switch (t->dtype) {
@@ -56,6 +54,24 @@ static void fill_static(const tdm_tensor *t, const float *absmax, float *scales)
     *scales = largest / levels;
 }
 
+static bool is_static(const tdm_tensor *t)
+{
+    return t->scaling == TDM_PER_TENSOR || t->scaling == TDM_PER_CHANNEL;
+}
+
+static bool create_static_scales(kv_cache *cache, const tdm_tensor *t, const float *absmax, size_t bytes, void **scales,
+                                 error *err)
+{
+    float *values = malloc(bytes);
+    if (values == NULL) {
+        return fail(err, "KV cache scales: no memory");
+    }
+    fill_static(t, absmax, values);
+    bool ok = device_place(cache->at, values, bytes, "KV cache scales", scales, err);
+    free(values);
+    return ok;
+}
+
 /* Allocate one layer's keys or values and its scales; absmax is needed for static scales. */
 static bool create_half(kv_cache *cache, const tdm_tensor *t, const float *absmax, void **data, float **scales,
                         error *err)
@@ -63,17 +79,16 @@ static bool create_half(kv_cache *cache, const tdm_tensor *t, const float *absma
     const size_t bytes = (size_t)(t->dim[1] * t->dim[2] * row_bytes(t));
     const size_t scale_bytes = (size_t)scale_count(t) * sizeof(float);
     void *scale_memory;
-    if (!check(err, tdm_alloc(cache->ctx, CPU, TDM_DEVICE_MEMORY, bytes, data), "KV cache")) {
+    if (!device_alloc(cache->at, bytes, "KV cache", data, err)) {
         return false;
     }
-    if (!check(err, tdm_alloc(cache->ctx, CPU, TDM_DEVICE_MEMORY, scale_bytes, &scale_memory), "KV cache scales")) {
+    bool ok = is_static(t) ? create_static_scales(cache, t, absmax, scale_bytes, &scale_memory, err)
+                           : device_alloc(cache->at, scale_bytes, "KV cache scales", &scale_memory, err);
+    if (!ok) {
         return false;
     }
     *scales = scale_memory;
     cache->bytes += bytes + scale_bytes;
-    if (t->scaling == TDM_PER_TENSOR || t->scaling == TDM_PER_CHANNEL) {
-        fill_static(t, absmax, *scales);
-    }
     return true;
 }
 
@@ -88,7 +103,12 @@ static bool create_layer(kv_cache *cache, int64_t i, const calibration *measured
         v_absmax = calibration_get(measured, V_ABSMAX + (desc->rotate_v ? ROTATED : 0), i);
     }
     if (desc->has_k_offset) {
-        layer->k_offset = calibration_get(measured, K_OFFSET, i);
+        const size_t bytes = (size_t)(desc->k.dim[1] * desc->k.dim[3]) * sizeof(float);
+        void *offset;
+        if (!device_place(cache->at, calibration_get(measured, K_OFFSET, i), bytes, "key offset", &offset, err)) {
+            return false;
+        }
+        layer->k_offset = offset;
     }
     return create_half(cache, &desc->k, k_absmax, &layer->k, &layer->k_scale, err) &&
            create_half(cache, &desc->v, v_absmax, &layer->v, &layer->v_scale, err);
@@ -109,10 +129,10 @@ static tdm_tensor describe(const config *cfg, int64_t capacity, const cache_sche
     return t;
 }
 
-bool kv_cache_create(kv_cache *cache, tdm_ctx *ctx, const config *cfg, int64_t capacity, const cache_scheme *k,
+bool kv_cache_create(kv_cache *cache, device *at, const config *cfg, int64_t capacity, const cache_scheme *k,
                      const cache_scheme *v, const calibration *measured, error *err)
 {
-    *cache = (kv_cache){.ctx = ctx, .layer_count = cfg->layers};
+    *cache = (kv_cache){.at = at, .layer_count = cfg->layers};
     cache->desc = (tdm_kv_cache){
         .k = describe(cfg, capacity, k),
         .v = describe(cfg, capacity, v),
@@ -135,13 +155,6 @@ bool kv_cache_create(kv_cache *cache, tdm_ctx *ctx, const config *cfg, int64_t c
 
 void kv_cache_destroy(kv_cache *cache)
 {
-    for (int64_t i = 0; cache->layers != NULL && i < cache->layer_count; i++) {
-        void *const parts[] = {cache->layers[i].k, cache->layers[i].v, cache->layers[i].k_scale,
-                               cache->layers[i].v_scale};
-        for (int part = 0; part < 4; part++) {
-            tdm_free(cache->ctx, CPU, TDM_DEVICE_MEMORY, parts[part]);
-        }
-    }
     free(cache->layers);
     *cache = (kv_cache){0};
 }

@@ -55,16 +55,26 @@ static uint16_t to_bf16(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-void narrow(const float *values, int64_t count, tdm_dtype dtype, uint16_t *out)
+void narrow(const float *values, int64_t count, tdm_dtype dtype, void *out)
 {
+    uint16_t *halves = out;
+    if (dtype == TDM_F32) {
+        memcpy(out, values, (size_t)count * sizeof *values);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
-        out[i] = dtype == TDM_F16 ? to_f16(values[i]) : to_bf16(values[i]);
+        halves[i] = dtype == TDM_F16 ? to_f16(values[i]) : to_bf16(values[i]);
     }
 }
 
-void widen(const uint16_t *values, int64_t count, tdm_dtype dtype, float *out)
+void widen(const void *values, int64_t count, tdm_dtype dtype, float *out)
 {
+    const uint16_t *halves = values;
+    if (dtype == TDM_F32) {
+        memcpy(out, values, (size_t)count * sizeof *out);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
-        out[i] = dtype == TDM_F16 ? from_f16(values[i]) : float_of((uint32_t)values[i] << 16);
+        out[i] = dtype == TDM_F16 ? from_f16(halves[i]) : float_of((uint32_t)halves[i] << 16);
     }
 }

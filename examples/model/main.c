@@ -75,6 +75,8 @@ static bool choose_settings(const options *o, const checkpoint *c, const token_l
         .chunk = chunk < count ? chunk : count,
         .context = context,
         .activations = o->activations,
+        .device = o->device,
+        .attention = o->attention,
         .k = &o->k,
         .v = &o->v,
     };

@@ -4,22 +4,22 @@
 
 #include "layers.h"
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    return a > b ? a : b;
+    return a < b ? a : b;
 }
 
 static bool create_buffers(model *m, error *err)
 {
     const config *cfg = &m->from->cfg;
-    const int64_t q_width = cfg->heads * cfg->head_dim, kv_width = cfg->kv_heads * cfg->head_dim;
     const struct {
         float **buffer;
         int64_t rows, width;
     } all[] = {
-        {&m->x, m->chunk, cfg->hidden}, {&m->normed, m->chunk, cfg->hidden}, {&m->q, m->chunk, q_width},
-        {&m->k, m->chunk, kv_width},    {&m->v, m->chunk, kv_width},         {&m->attended, m->chunk, q_width},
-        {&m->gate, m->chunk, cfg->ffn}, {&m->up, m->chunk, cfg->ffn},
+        {&m->x, m->chunk, cfg->hidden},
+        {&m->normed, m->chunk, cfg->hidden},
+        {&m->gate, m->chunk, cfg->ffn},
+        {&m->up, m->chunk, cfg->ffn},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].buffer = malloc((size_t)(all[i].rows * all[i].width) * sizeof(float));
@@ -30,19 +30,26 @@ static bool create_buffers(model *m, error *err)
     return true;
 }
 
+static bool open_devices(model *m, const model_settings *settings, error *err)
+{
+    tdm_options options = TDM_INIT(tdm_options);
+    options.threads = settings->threads;
+    return check(err, tdm_open(TDM_VERSION, &options, &m->ctx), "open") && device_open(&m->cpu, m->ctx, TDM_CPU, err) &&
+           (settings->device == TDM_CPU || device_open(&m->gpu, m->ctx, settings->device, err));
+}
+
 static bool create_parts(model *m, const model_settings *settings, error *err)
 {
     const config *cfg = &m->from->cfg;
-    tdm_options options = TDM_INIT(tdm_options);
-    options.threads = settings->threads;
-    if (!check(err, tdm_open(TDM_VERSION, &options, &m->ctx), "open") || !create_buffers(m, err) ||
-        !kv_cache_create(&m->cache, m->ctx, cfg, m->context, settings->k, settings->v, settings->measured, err)) {
+    if (!open_devices(m, settings, err) || !create_buffers(m, err)) {
         return false;
     }
-    int64_t widest = larger(larger(cfg->hidden, cfg->ffn), cfg->heads * cfg->head_dim);
-    int64_t max_values = larger(m->chunk * widest, LOGIT_ROWS * cfg->vocab);
-    return ops_create(&m->ops, m->ctx, cfg, &m->from->weights, &m->cache, settings->activations, m->chunk, max_values,
-                      err);
+    device *matmuls = settings->device == TDM_CPU ? &m->cpu : &m->gpu;
+    device *attention = settings->attention == TDM_CPU ? &m->cpu : matmuls;
+    return upload(&m->weights, &m->from->weights, cfg, matmuls, &m->uploaded, err) &&
+           kv_cache_create(&m->cache, attention, cfg, m->context, settings->k, settings->v, settings->measured, err) &&
+           ops_create(&m->ops, matmuls, cfg, &m->weights, &m->cache, settings->activations, m->chunk,
+                      smaller(m->chunk, LOGIT_ROWS), err);
 }
 
 bool model_create(model *m, const checkpoint *from, const model_settings *settings, error *err)
@@ -59,8 +66,11 @@ void model_destroy(model *m)
 {
     ops_destroy(&m->ops);
     kv_cache_destroy(&m->cache);
+    upload_close(&m->weights);
+    device_close(&m->gpu);
+    device_close(&m->cpu);
     tdm_close(m->ctx);
-    float *const buffers[] = {m->x, m->normed, m->q, m->k, m->v, m->attended, m->gate, m->up};
+    float *const buffers[] = {m->x, m->normed, m->gate, m->up};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
         free(buffers[i]);
     }
@@ -71,15 +81,9 @@ void model_destroy(model *m)
 static bool attention_block(model *m, int64_t layer, int64_t rows, int64_t pos, error *err)
 {
     const config *cfg = &m->from->cfg;
-    const layer_weights *w = &m->from->weights.layers[layer];
+    const layer_weights *w = &m->weights.layers[layer];
     rms_norm(m->x, w->attention_norm, rows, cfg->hidden, cfg->eps, m->normed);
-    if (!ops_multiply(&m->ops, &w->q, m->normed, rows, m->q, err) ||
-        !ops_multiply(&m->ops, &w->k, m->normed, rows, m->k, err) ||
-        !ops_multiply(&m->ops, &w->v, m->normed, rows, m->v, err)) {
-        return false;
-    }
-    if (!ops_attend(&m->ops, &m->cache, layer, m->q, m->k, m->v, rows, pos, m->attended, err) ||
-        !ops_multiply(&m->ops, &w->o, m->attended, rows, m->normed, err)) {
+    if (!ops_attend(&m->ops, w, &m->cache, layer, m->normed, rows, pos, m->normed, err)) {
         return false;
     }
     add(m->x, m->normed, rows * cfg->hidden);
@@ -90,14 +94,14 @@ static bool attention_block(model *m, int64_t layer, int64_t rows, int64_t pos, 
 static bool ffn_block(model *m, int64_t layer, int64_t rows, error *err)
 {
     const config *cfg = &m->from->cfg;
-    const layer_weights *w = &m->from->weights.layers[layer];
+    const layer_weights *w = &m->weights.layers[layer];
     rms_norm(m->x, w->ffn_norm, rows, cfg->hidden, cfg->eps, m->normed);
-    if (!ops_multiply(&m->ops, &w->gate, m->normed, rows, m->gate, err) ||
-        !ops_multiply(&m->ops, &w->up, m->normed, rows, m->up, err)) {
+    if (!ops_multiply(&m->ops, (const matrix *[]){&w->gate, &w->up}, 2, m->normed, rows, (float *[]){m->gate, m->up},
+                      err)) {
         return false;
     }
     swiglu(m->gate, m->up, rows * cfg->ffn);
-    if (!ops_multiply(&m->ops, &w->down, m->gate, rows, m->normed, err)) {
+    if (!ops_multiply(&m->ops, (const matrix *[]){&w->down}, 1, m->gate, rows, &m->normed, err)) {
         return false;
     }
     add(m->x, m->normed, rows * cfg->hidden);
@@ -107,7 +111,7 @@ static bool ffn_block(model *m, int64_t layer, int64_t rows, error *err)
 bool model_forward(model *m, const int32_t *tokens, int64_t count, int64_t pos, error *err)
 {
     const config *cfg = &m->from->cfg;
-    const weights *w = &m->from->weights;
+    const weights *w = &m->weights;
     if (pos + count > m->context) {
         return fail(err, "context: %lld tokens do not fit into %lld", (long long)(pos + count), (long long)m->context);
     }
@@ -126,5 +130,5 @@ bool model_forward(model *m, const int32_t *tokens, int64_t count, int64_t pos, 
 bool model_logits(model *m, int64_t first, int64_t count, float *logits, error *err)
 {
     const float *rows = m->normed + first * m->from->cfg.hidden;
-    return ops_multiply(&m->ops, &m->from->weights.head, rows, count, logits, err);
+    return ops_multiply(&m->ops, (const matrix *[]){&m->weights.head}, 1, rows, count, &logits, err);
 }

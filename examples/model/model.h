@@ -4,29 +4,34 @@
 
 #include "checkpoint.h"
 #include "ops.h"
+#include "upload.h"
 
 /* The most rows of logits that one call gives. */
 enum { LOGIT_ROWS = 16 };
 
 typedef struct model_settings {
-    int32_t threads;       /* 0: one per core */
-    int64_t chunk;         /* the most tokens of one forward pass */
-    int64_t context;       /* the most tokens that the cache holds */
-    tdm_dtype activations; /* what ops take and give: f32, f16 or bf16 */
+    int32_t threads;           /* 0: one per core */
+    int64_t chunk;             /* the most tokens of one forward pass */
+    int64_t context;           /* the most tokens that the cache holds */
+    tdm_dtype activations;     /* what ops take and give: f32, f16 or bf16 */
+    tdm_device_kind device;    /* where the weights are and matrix products run */
+    tdm_device_kind attention; /* where the cache is: the CPU, or the same */
     const cache_scheme *k, *v;
-    const calibration *measured; /* for a calibrated cache, else NULL; it must outlive the model */
+    const calibration *measured; /* for a calibrated cache, else NULL */
 } model_settings;
 
 typedef struct model {
     const checkpoint *from;
     int64_t chunk, context;
     tdm_ctx *ctx;
+    device cpu, gpu; /* gpu is open only where something runs on it */
+    weights weights; /* the checkpoint's, where matrix products run */
+    size_t uploaded; /* bytes of them on the GPU */
     kv_cache cache;
     ops ops;
     /* Rows of one forward pass, [chunk, width]: */
     float *x;      /* the residual stream */
     float *normed; /* its norm, and what a block adds to it */
-    float *q, *k, *v, *attended;
     float *gate, *up;
 } model;
 

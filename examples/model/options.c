@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { FLAG, TEXT, INTEGER, REAL, CACHE, ACTIVATIONS } kind;
+typedef enum kind { FLAG, TEXT, INTEGER, REAL, CACHE, ACTIVATIONS, DEVICE } kind;
 
 #define AT(field) offsetof(options, field)
 
@@ -23,6 +23,8 @@ static const struct option_row {
     {"--seed", "N", "of the random draws (0)", INTEGER, AT(seed), 0, 9e15},
     {"--cache", "SCHEME", "how keys and values are stored (f32); see below", CACHE, 0, 0, 0},
     {"--activations", "TYPE", "what ops take and give: f32, f16 or bf16 (f32)", ACTIVATIONS, 0, 0, 0},
+    {"--device", "D", "where the weights are and matrices are multiplied: cpu or cuda (cpu)", DEVICE, AT(device), 0, 0},
+    {"--attention", "D", "where the cache is and is attended to: cpu or cuda (cpu)", DEVICE, AT(attention), 0, 0},
     {"--threads", "N", "(one per core)", INTEGER, AT(threads), 0, 1024},
     {"--chunk", "N", "tokens of one pass over a prompt (512), or over a text (all)", INTEGER, AT(chunk), 1, 1 << 24},
     {"--context", "N", "tokens that the cache holds (as many as needed)", INTEGER, AT(context), 1, 1 << 24},
@@ -58,6 +60,12 @@ static bool read_activations(tdm_dtype *dtype, const char *name, const char *tex
     return fail(err, "%s: got %.64s, want f32, f16 or bf16", name, text);
 }
 
+static bool read_device(tdm_device_kind *kind, const char *name, const char *text, error *err)
+{
+    *kind = strcmp(text, "cuda") == 0 ? TDM_CUDA : TDM_CPU;
+    return *kind == TDM_CUDA || strcmp(text, "cpu") == 0 || fail(err, "%s: got %.64s, want cpu or cuda", name, text);
+}
+
 static bool read_number(const struct option_row *row, options *o, const char *text, error *err)
 {
     char *end;
@@ -87,6 +95,8 @@ static bool read_value(const struct option_row *row, options *o, const char *tex
         return read_cache(o, text, err);
     case ACTIVATIONS:
         return read_activations(&o->activations, row->name, text, err);
+    case DEVICE:
+        return read_device((tdm_device_kind *)((char *)o + row->offset), row->name, text, err);
     default:
         return read_number(row, o, text, err);
     }
@@ -110,6 +120,12 @@ static bool check_options(const options *o, error *err)
     }
     if (o->model == NULL) {
         return fail(err, "model: no file given; --help lists the options");
+    }
+    if (o->attention == TDM_CUDA && o->device != TDM_CUDA) {
+        return fail(err, "--attention cuda: wants --device cuda, too");
+    }
+    if (o->attention == TDM_CUDA && o->calibrate != NULL) {
+        return fail(err, "--calibrate: looks into the cache on the host, so it wants --attention cpu");
     }
     return tasks == 1 || fail(err, "want one of --prompt, --perplexity and --calibrate; --help lists the options");
 }

@@ -19,6 +19,7 @@ typedef struct options {
     const char *cache; /* as it was given */
     cache_scheme k, v;
     tdm_dtype activations;
+    tdm_device_kind device, attention; /* of matrix products and the weights; of attention and the cache */
 } options;
 
 bool options_parse(options *o, int argc, char **argv, error *err);

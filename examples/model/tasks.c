@@ -2,16 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "report.h"
 #include "sampler.h"
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -78,16 +71,6 @@ static bool decode(model *m, sampler *s, int64_t pos, int64_t limit, float *logi
     return true;
 }
 
-static void report(const model *m, const options *o, const char *what, int64_t tokens, double time)
-{
-    fprintf(stderr, "%-11s%6lld tokens %9.1f tokens/s\n", what, (long long)tokens, (double)tokens / time);
-    if (o == NULL) {
-        return;
-    }
-    fprintf(stderr, "%-11s%6lld tokens %9.3f MB (%s)\n", "KV cache", (long long)m->context,
-            (double)m->cache.bytes * 1e-6, o->cache);
-}
-
 bool task_generate(model *m, const options *o, const token_list *prompt, error *err)
 {
     sampler s = {0};
@@ -100,11 +83,14 @@ bool task_generate(model *m, const options *o, const token_list *prompt, error *
               prefill(m, prompt, logits, err);
     const double middle = seconds();
     ok = ok && decode(m, &s, (int64_t)prompt->count, o->max_tokens, logits, &count, err);
+    const double end = seconds();
     if (ok) {
         printf("\n");
         fflush(stdout);
-        report(m, NULL, "prompt", (int64_t)prompt->count, middle - start);
-        report(m, o, "generation", count, seconds() - middle);
+        report_speed("prompt", (int64_t)prompt->count, middle - start);
+        report_speed("generation", count, end - middle);
+        report_cache(m, o->cache);
+        report_device(m, end - start);
     }
     sampler_destroy(&s);
     free(logits);

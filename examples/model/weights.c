@@ -29,10 +29,21 @@ static float scale_value(const void *scales, tdm_dtype dtype, int64_t i)
     return value;
 }
 
+static int64_t scale_count(const matrix *m)
+{
+    return (1 + (m->rows - 1) / m->block[0]) * (1 + (m->columns - 1) / m->block[1]);
+}
+
+size_t matrix_scale_bytes(const matrix *m)
+{
+    const size_t size = m->scale_dtype == TDM_F32 ? 4 : m->scale_dtype == TDM_BF16 ? 2 : 1;
+    return (size_t)scale_count(m) * size;
+}
+
 static bool check_values(const matrix *m, const char *name, error *err)
 {
-    int64_t count = m->rows * m->columns, nans = 0;
-    int64_t scales = (1 + (m->rows - 1) / m->block[0]) * (1 + (m->columns - 1) / m->block[1]);
+    const int64_t count = m->rows * m->columns, scales = scale_count(m);
+    int64_t nans = 0;
     for (int64_t i = 0; i < count; i++) {
         nans += (m->codes[i] & 0x7f) == E4M3_NAN;
     }

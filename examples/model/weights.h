@@ -28,6 +28,8 @@ typedef struct weights {
 bool weights_open(weights *w, const config *cfg, const safetensors *file, error *err);
 void weights_close(weights *w);
 
+size_t matrix_scale_bytes(const matrix *m);
+
 /* One row of a matrix as f32: the embedding of a token. */
 void matrix_row(const matrix *m, int64_t row, float *out);
 

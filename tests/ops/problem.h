@@ -37,8 +37,7 @@ void problem_free_outputs(struct problem *problem);
 /* Create the op, run it once on fresh outputs with a guarded workspace, destroy it. */
 tdm_status problem_run(struct problem *problem, tdm_ctx *ctx);
 
-/* Run all variants of the op: each must pass check() on one thread and give the same bytes on 2 and 7, or in every
- * order of a device's threads.
+/* Run all variants of the op: each must pass check() on one thread and give the same bytes on 2 and 7.
  * Returns NULL, or a text that names the variant and what was wrong. */
 const char *problem_all_variants(struct problem *problem);
 

@@ -16,6 +16,7 @@
 #define SCORE_ROUNDINGS 4
 #define OUTPUT_ROUNDINGS 4
 #define FP8_ROUNDINGS 4
+#define FP8_MATRIX_UNIT 3 /* of a term for each column of K, in a sum on a matrix unit */
 #define PRODUCT_ROUNDINGS 4
 #define MERGE_ROUNDINGS 3 /* of a merged output: the share, its product, and one to spare */
 

@@ -26,24 +26,43 @@ static void round_row(double *a, int64_t depth, float scale)
         a[k] = scale == 0 ? 0 : format_round(TDM_F8E4M3, (float)(a[k] / scale)) * scale;
 }
 
+/* What rows that multiply weights in the activations' type add to the error (docs/numerics.md): relative to a weight,
+ * and relative to the largest scale of its row. All 0: weights are not rounded. */
+struct widening {
+    double relative, absolute, underflow;
+};
+
+static struct widening widening_to(tdm_dtype dtype)
+{
+    return dtype == TDM_F16    ? (struct widening){0x1p-11, 0x1p-31, 2}
+           : dtype == TDM_BF16 ? (struct widening){0x1p-8, 0, 2}
+                               : (struct widening){0, 0, 2};
+}
+
 /* Section "fp8_matmul" of docs/numerics.md for one element of the output. */
 static void element(const double *a, const double *b, const double *scale, int64_t depth, double bias, double roundings,
-                    double *value, double *bound)
+                    struct widening widening, double *value, double *bound)
 {
-    double sum = bias, magnitude = fabs(bias), underflow = 1;
+    double sum = bias, magnitude = 0, underflow = 1, size = 0, largest = 0, gamma = gamma_of(roundings);
     for (int64_t k = 0; k < depth; k++) {
         double weight = b[k] * scale[k];
         sum += a[k] * weight;
         magnitude += fabs(a[k] * weight);
+        size += fabs(a[k]);
         underflow += 1 + fabs(a[k]) + fabs(scale[k]);
+        if (isfinite(scale[k]))
+            largest = fmax(largest, fabs(scale[k]));
     }
     *value = sum;
-    *bound = gamma_of(roundings) * magnitude + UNDERFLOW * underflow;
+    *bound = gamma * (magnitude + fabs(bias)) + UNDERFLOW * (underflow + widening.underflow * (double)depth * largest) +
+             (1 + gamma) * (widening.relative * magnitude + widening.absolute * size * largest);
 }
 
-struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args)
+static struct expected product(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args,
+                               double roundings_of_column, struct widening widening)
 {
     int64_t n = desc->b.dim[0], depth = desc->b.dim[1], columns = (depth + desc->b.block[1] - 1) / desc->b.block[1];
+    double roundings = roundings_of_column * (double)depth + (double)columns + FP8_ROUNDINGS;
     tdm_dtype scale_dtype = desc->b.scale_dtype ? desc->b.scale_dtype : TDM_F32;
     struct expected expected = expected_new(desc->out.dim[0] * n);
     double *a = malloc((size_t)(depth + 1) * sizeof *a);
@@ -59,12 +78,22 @@ struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_
             round_row(a, depth, desc->has_a_scale ? *args->a_scale : dynamic_scale(a, depth));
         for (int64_t j = 0; j < n; j++) {
             double bias = args->bias ? format_decode(desc->a.dtype, args->bias, j) : 0;
-            element(a, b + j * depth, scale + j * depth, depth, bias, (double)(depth + columns + FP8_ROUNDINGS),
-                    &expected.value[m * n + j], &expected.bound[m * n + j]);
+            element(a, b + j * depth, scale + j * depth, depth, bias, roundings, widening, &expected.value[m * n + j],
+                    &expected.bound[m * n + j]);
         }
     }
     free(a);
     free(scale);
     free(b);
     return expected;
+}
+
+struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args)
+{
+    return product(desc, args, 1, (struct widening){0, 0, 0});
+}
+
+struct expected reference_fp8_matmul_widened(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args)
+{
+    return product(desc, args, FP8_MATRIX_UNIT, widening_to(desc->a.dtype));
 }

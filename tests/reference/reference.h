@@ -40,4 +40,7 @@ struct expected reference_sv(const tdm_product_desc *desc, const tdm_product_arg
 /* Results of rows from args->m on are left 0. */
 struct expected reference_fp8_matmul(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args);
 
+/* The same with the bound of rows that round the weights to the activations' type: dequant_cublas. */
+struct expected reference_fp8_matmul_widened(const tdm_fp8_matmul_desc *desc, const tdm_fp8_matmul_args *args);
+
 #endif

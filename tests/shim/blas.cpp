@@ -16,7 +16,7 @@ struct shim_blas {
 namespace
 {
 
-enum : size_t { LEAST_WORKSPACE = 4 << 20 };
+enum : size_t { LEAST_WORKSPACE = 1 << 20 };
 
 float element(const void *data, cudaDataType type, int64_t i)
 {
@@ -26,13 +26,22 @@ float element(const void *data, cudaDataType type, int64_t i)
     return type == CUDA_R_16F ? f32_of_f16(bits) : f32_of_bf16(bits);
 }
 
+void store(void *data, cudaDataType type, int64_t i, float value)
+{
+    if (type == CUDA_R_32F)
+        static_cast<float *>(data)[i] = value;
+    else
+        static_cast<uint16_t *>(data)[i] = type == CUDA_R_16F ? f16_of_f32(value) : bf16_of_f32(value);
+}
+
 /* c[j, i] = sum over l of a[i, l] * b[j, l]: columns of a and b lie one behind the other, as do those of c. */
 struct product {
     int m, n, k;
     const void *a, *b;
     cudaDataType type;
     int64_t a_stride, b_stride, c_stride;
-    float *c;
+    void *c;
+    cudaDataType c_type; /* a's, or f32 */
 };
 
 cudaError_t multiply(const product &p)
@@ -42,7 +51,7 @@ cudaError_t multiply(const product &p)
             float sum = 0;
             for (int l = 0; l < p.k; l++)
                 sum += element(p.a, p.type, i * p.a_stride + l) * element(p.b, p.type, j * p.b_stride + l);
-            p.c[j * p.c_stride + i] = sum;
+            store(p.c, p.c_type, j * p.c_stride + i, sum);
         }
     return cudaSuccess;
 }
@@ -87,14 +96,14 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cubla
         return CUBLAS_STATUS_NOT_INITIALIZED;
     if (m < 0 || n < 0 || k < 0 || a_stride < k || b_stride < k || c_stride < m || !a_stride || !b_stride || !c_stride)
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (a_op != CUBLAS_OP_T || b_op != CUBLAS_OP_N || a_type != b_type || c_type != CUDA_R_32F ||
+    if (a_op != CUBLAS_OP_T || b_op != CUBLAS_OP_N || a_type != b_type || (c_type != CUDA_R_32F && c_type != a_type) ||
         compute != CUBLAS_COMPUTE_32F || *static_cast<const float *>(alpha) != 1 ||
         *static_cast<const float *>(beta) != 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!handle->workspace || handle->workspace_bytes < LEAST_WORKSPACE)
         return CUBLAS_STATUS_NOT_INITIALIZED; /* it would allocate, which a run must not */
     char *workspace = static_cast<char *>(handle->workspace);
-    const product p = {m, n, k, a, b, a_type, a_stride, b_stride, c_stride, static_cast<float *>(c)};
+    const product p = {m, n, k, a, b, a_type, a_stride, b_stride, c_stride, c, c_type};
     const cudaError_t error = shim::enqueue(handle->stream, [p, workspace] {
         memset(workspace, 0xFF, LEAST_WORKSPACE);
         return multiply(p);

@@ -4,6 +4,7 @@
 #include "warp.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +30,13 @@ enum { SETS = 2 };
 enum class state { ready, at_barrier, at_warp, done };
 
 struct gpu_thread {
+    gpu_thread() = default;
+    gpu_thread(const gpu_thread &) = delete;
+    gpu_thread &operator=(const gpu_thread &) = delete;
+    ~gpu_thread()
+    {
+        fiber_release(stack);
+    }
     fiber stack;
     int number = 0;
     dim3 index;
@@ -41,7 +49,7 @@ struct gpu_thread {
     int barriers = 0, warp_syncs = 0; /* that it passed: which token orders the next */
 };
 
-/* One for all: whoever runs a kernel holds the lock of queue.h. */
+/* One for all threads of the host: who runs a kernel holds the lock of queue.h. */
 struct engine {
     fiber home;
     std::unique_ptr<gpu_thread[]> set[SETS];
@@ -261,8 +269,8 @@ namespace
 /* All that live are at one barrier: let them go. */
 void open_barrier()
 {
-    const gpu_thread *first = std::find_if(e.threads, e.threads + e.count,
-                                           [](const gpu_thread &t) { return t.now == state::at_barrier; });
+    const gpu_thread *first =
+        std::find_if(e.threads, e.threads + e.count, [](const gpu_thread &t) { return t.now == state::at_barrier; });
     for (int i = 0; i < e.count; i++) {
         const gpu_thread &t = e.threads[i];
         if (t.now == state::done)
@@ -344,8 +352,7 @@ void abandon_threads()
 {
     for (auto &set : e.set)
         for (int i = 0; i < e.count; i++)
-            if (set[i].stack.stack)
-                fiber_abandon(set[i].stack);
+            fiber_release(set[i].stack);
 }
 
 /* Shared memory of one block, of the exact size, holding NaN in every format. Freed when the kernel is done: to
@@ -393,6 +400,9 @@ bool is_possible(const kernel &k)
 
 bool run(const kernel &k)
 {
+    fenv_t of_host;
+    fegetenv(&of_host);
+    fesetenv(FE_DFL_ENV); /* a GPU does not round or flush as the host has chosen */
     prepare_engine();
     e.running = &k;
     e.failed = false;
@@ -418,6 +428,7 @@ bool run(const kernel &k)
     }
     order_acquire(&e.finish_token);
     e.running = nullptr;
+    fesetenv(&of_host);
     if (e.failed)
         abandon_threads();
     return !e.failed;

@@ -48,10 +48,9 @@ template <class T> void check_format(const char *name, int exponent, int fractio
             expect(std::isnan(x) && std::isnan(widen(narrow<T>(x))), "%s %04x is no NaN", name, code);
             continue;
         }
-        const double want = magnitude == infinity ? (code >> 15 ? -INFINITY : INFINITY)
-                                                  : value_of(code, exponent, fraction);
-        expect(same(x, want) && narrow<T>(x).bits == code, "%s %04x widens to %g", name, code,
-               static_cast<double>(x));
+        const double want =
+            magnitude == infinity ? (code >> 15 ? -INFINITY : INFINITY) : value_of(code, exponent, fraction);
+        expect(same(x, want) && narrow<T>(x).bits == code, "%s %04x widens to %g", name, code, static_cast<double>(x));
         if (magnitude == infinity)
             continue;
         /* Past the largest code lies what would be the next one: it is rounded to infinity. */
@@ -134,7 +133,8 @@ template <class T> void check_one_hot(const char *name)
             m.multiply();
             for (int i = 0; i < 16 * 8; i++) {
                 const int added = i / 8 == row ? 2 * (k * 8 + i % 8 + 1) : 0;
-                const float got = m.c[static_cast<size_t>(i)], want = static_cast<float>(i) / 4 + static_cast<float>(added);
+                const float got = m.c[static_cast<size_t>(i)],
+                            want = static_cast<float>(i) / 4 + static_cast<float>(added);
                 expect(same(got, static_cast<double>(want)), "%s: a[%d, %d] gives c[%d, %d] = %g, not %g", name, row, k,
                        i / 8, i % 8, static_cast<double>(got), static_cast<double>(want));
             }
@@ -177,6 +177,17 @@ void check_16_bits()
 {
     check_format<f16>("f16", 5, 10);
     check_format<bf16>("bf16", 8, 7);
+}
+
+void check_byte_perm()
+{
+    static const struct {
+        unsigned selector, want;
+    } cases[] = {
+        {0x3210, 0x04838201}, {0x7654, 0x88070605}, {0x1404, 0x82050105}, {0x9832, 0xff000483}, {0xfedc, 0xff000000}};
+    for (const auto &c : cases)
+        expect(__byte_perm(0x04838201, 0x88070605, c.selector) == c.want, "selector %04x gives %08x", c.selector,
+               __byte_perm(0x04838201, 0x88070605, c.selector));
 }
 
 void check_mma_layout()

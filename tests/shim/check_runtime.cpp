@@ -6,6 +6,7 @@
 #include <cstring>
 #include <cublas_v2.h>
 #include <string>
+#include <thread>
 
 namespace
 {
@@ -98,6 +99,11 @@ void check_graphs()
 
     void *memory;
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    std::thread([] { /* another thread is free to */
+                     const device_array<float> own(1);
+                     expect(own.get(), "no memory while another thread captures");
+    })
+        .join();
     expect_error(cudaMalloc(&memory, 4), cudaErrorStreamCaptureUnsupported, "memory during a capture");
     expect_error(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported, "waiting during a capture");
     expect_error(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated, "a capture that was broken");
@@ -127,11 +133,49 @@ void check_events()
     expect(milliseconds >= 0, "it took %g ms", static_cast<double>(milliseconds));
     must(cudaStreamSynchronize(reader), "cudaStreamSynchronize");
     expect(seen == 5 || seen == 6, "the reader did not wait: %g", static_cast<double>(seen));
+
+    /* What waits for a recording is not let go by a later one in another stream. */
+    launch_set(x.get(), 7, writer);
+    must(cudaEventRecord(first, writer), "cudaEventRecord");
+    must(cudaStreamWaitEvent(reader, first, 0), "cudaStreamWaitEvent");
+    must(cudaEventRecord(first, nullptr), "cudaEventRecord");
+    enqueue_read(&seen, x.get(), reader);
+    must(cudaStreamSynchronize(reader), "cudaStreamSynchronize");
+    expect(seen == 7, "the reader waited for another recording: %g", static_cast<double>(seen));
     must(cudaEventDestroy(first), "cudaEventDestroy");
     must(cudaEventDestroy(last), "cudaEventDestroy");
     expect_error(cudaEventRecord(last, writer), cudaErrorInvalidResourceHandle, "an event that is gone");
     must(cudaStreamDestroy(writer), "cudaStreamDestroy");
     must(cudaStreamDestroy(reader), "cudaStreamDestroy");
+}
+
+/* A captured event orders its graph and is nothing else; a graph waits for nothing outside. */
+void check_captured_events()
+{
+    const cudaStream_t stream = new_stream(), other = new_stream();
+    cudaEvent_t inside, outside;
+    cudaGraph_t graph;
+    must(cudaEventCreate(&inside), "cudaEventCreate");
+    must(cudaEventCreate(&outside), "cudaEventCreate");
+    must(cudaEventRecord(outside, other), "cudaEventRecord");
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    must(cudaEventRecord(inside, stream), "cudaEventRecord");
+    must(cudaStreamWaitEvent(stream, inside, 0), "cudaStreamWaitEvent");
+    std::thread([=] {
+        cudaGraph_t none;
+        expect_error(cudaStreamEndCapture(stream, &none), cudaErrorStreamCaptureWrongThread, "the end by another");
+    }).join();
+    must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    expect_error(cudaEventSynchronize(inside), cudaErrorCapturedEvent, "waiting for a captured event");
+    expect_error(cudaStreamWaitEvent(other, inside, 0), cudaErrorStreamCaptureIsolation, "a captured event");
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    expect_error(cudaStreamWaitEvent(stream, outside, 0), cudaErrorStreamCaptureIsolation, "an event from outside");
+    expect_error(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated, "a capture that was broken");
+    must(cudaEventDestroy(inside), "cudaEventDestroy");
+    must(cudaEventDestroy(outside), "cudaEventDestroy");
+    must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+    must(cudaStreamDestroy(other), "cudaStreamDestroy");
 }
 
 void check_memory()
@@ -193,6 +237,17 @@ void check_devices()
     expect(properties.major == 7 && properties.minor == 5, "device 1 is %d.%d", properties.major, properties.minor);
     expect_error(cudaSetDevice(2), cudaErrorInvalidDevice, "a third device");
     must(cudaSetDevice(1), "cudaSetDevice");
+    expect_error(launch(add_one, dim3(1), dim3(1), 0, nullptr, static_cast<float *>(nullptr)),
+                 cudaErrorNoKernelImageForDevice, "a kernel on a device that is too old");
+    void *here;
+    float there = 0;
+    must(cudaMalloc(&here, sizeof there), "cudaMalloc");
+    must(cudaMemsetAsync(here, 0, sizeof there, nullptr), "cudaMemsetAsync");
+    expect_error(cudaMemcpyPeerAsync(here, 0, here, 1, sizeof there, nullptr), cudaErrorInvalidValue,
+                 "a copy to another device than the memory's");
+    expect_error(cudaMemcpyPeerAsync(here, 1, &there, 0, sizeof there, nullptr), cudaErrorInvalidValue,
+                 "a copy from the host's memory as a device's");
+    must(cudaFree(here), "cudaFree");
     const cudaStream_t stream = new_stream();
     must(cudaSetDevice(0), "cudaSetDevice");
     expect_error(launch(add_one, dim3(1), dim3(1), 0, stream, static_cast<float *>(nullptr)),

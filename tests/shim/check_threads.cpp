@@ -4,12 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 
 namespace
 {
+
+__global__ void divide(float *out, float x, float y)
+{
+    __syncthreads();
+    out[threadIdx.x] = __fdiv_rn(x, y);
+}
 
 std::atomic<int> clock_of_threads;
 
@@ -135,12 +143,18 @@ void check_limits()
         size_t shared;
         bool fits;
     } launches[] = {
-        {dim3(1), dim3(1024), 48 * 1024, true}, {dim3(1), dim3(1, 16, 64), 0, true},
-        {dim3(1, 65535), dim3(1), 0, true},     {dim3(1), dim3(1025), 0, false},
-        {dim3(1), dim3(32, 33), 0, false},      {dim3(1), dim3(1, 1, 65), 0, false},
-        {dim3(1), dim3(0), 0, false},           {dim3(0), dim3(1), 0, false},
-        {dim3(1, 0), dim3(1), 0, false},        {dim3(1, 65536), dim3(1), 0, false},
-        {dim3(1, 1, 65536), dim3(1), 0, false}, {dim3(0x80000000u), dim3(1), 0, false},
+        {dim3(1), dim3(1024), 48 * 1024, true},
+        {dim3(1), dim3(1, 16, 64), 0, true},
+        {dim3(1, 65535), dim3(1), 0, true},
+        {dim3(1), dim3(1025), 0, false},
+        {dim3(1), dim3(32, 33), 0, false},
+        {dim3(1), dim3(1, 1, 65), 0, false},
+        {dim3(1), dim3(0), 0, false},
+        {dim3(0), dim3(1), 0, false},
+        {dim3(1, 0), dim3(1), 0, false},
+        {dim3(1, 65536), dim3(1), 0, false},
+        {dim3(1, 1, 65536), dim3(1), 0, false},
+        {dim3(0x80000000u), dim3(1), 0, false},
         {dim3(1), dim3(1), 48 * 1024 + 1, false},
     };
     for (const auto &l : launches) {
@@ -150,4 +164,21 @@ void check_limits()
                l.block.y, l.block.z, l.shared, cudaGetErrorName(error));
     }
     expect(wait() == cudaSuccess, "the launches fail");
+}
+
+/* Whichever thread of the host waits runs the kernels, with fibers that it does not keep, and a GPU's rounding. */
+void check_host_threads()
+{
+    enum { HOST_THREADS = 40, THREADS = 1024 };
+    const device_array<float> out(THREADS);
+    const volatile float one = 1, three = 3;
+    const float third = one / three;
+    for (int i = 0; i < HOST_THREADS; i++)
+        std::thread([&] {
+            fesetround(i % 2 ? FE_UPWARD : FE_DOWNWARD);
+            launch(divide, dim3(2), dim3(THREADS), 0, nullptr, out.get(), 1.f, 3.f);
+            const std::vector<float> got = out.values();
+            expect(std::count(got.begin(), got.end(), third) == THREADS, "1 / 3 is %a", static_cast<double>(got[0]));
+            expect(fegetround() == (i % 2 ? FE_UPWARD : FE_DOWNWARD), "the host's rounding is lost");
+        }).join();
 }

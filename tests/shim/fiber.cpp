@@ -75,8 +75,8 @@ static void *first_frame(char *top, void (*entry)())
 static char *new_stack()
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    void *map = mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+    void *map =
+        mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED || mprotect(map, page, PROT_NONE)) { /* an overflow is a fault */
         perror("shim: stack");
         abort();
@@ -122,10 +122,12 @@ void fiber_prepare(fiber &f, void (*entry)())
 #endif
 }
 
-void fiber_abandon(fiber &f)
+void fiber_release(fiber &f)
 {
+    if (!f.stack)
+        return;
 #if defined(SHIM_ASAN)
-    __asan_unpoison_memory_region(f.stack, f.stack_bytes);
+    __asan_unpoison_memory_region(f.stack, f.stack_bytes); /* frames that were given up */
 #endif
 #if defined(SHIM_TSAN)
     __tsan_destroy_fiber(f.tsan);

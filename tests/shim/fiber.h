@@ -28,7 +28,7 @@ void fiber_adopt(fiber &self);
 void fiber_prepare(fiber &f, void (*entry)());
 
 /* Give up what it was doing, and its stack. */
-void fiber_abandon(fiber &f);
+void fiber_release(fiber &f);
 
 /* What every fiber does first. */
 void fiber_enter();

@@ -24,7 +24,7 @@ cudaError_t finish_everything();
 /* After a kernel failed nothing works any more, as on a GPU. Go on as if a process began, without what is enqueued. */
 void recover();
 
-/* Whether any stream captures: then nothing may allocate or wait. */
+/* Whether this thread captures a stream: then it may not allocate, and to try spoils the capture. */
 bool is_capturing();
 
 /* Streams and events that were not destroyed. */

@@ -7,6 +7,7 @@
 /* check_formats.cpp */
 void check_e4m3();
 void check_16_bits();
+void check_byte_perm();
 void check_mma_layout();
 void check_mma_sums();
 
@@ -15,6 +16,7 @@ void check_orders();
 void check_block_sum();
 void check_shuffles();
 void check_limits();
+void check_host_threads();
 
 /* check_misuse.cpp */
 void check_misuse();
@@ -23,6 +25,7 @@ void check_misuse();
 void check_streams();
 void check_graphs();
 void check_events();
+void check_captured_events();
 void check_memory();
 void check_host_memory();
 void check_devices();
