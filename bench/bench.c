@@ -83,8 +83,8 @@ static bool new_tokens_fit(const struct options *options)
     return true;
 }
 
-/* Look for the device. The context keeps its plugin loaded until the end; NULL, after the reason on stderr, where the device
- * is absent. */
+/* Look for the device. The context keeps its plugin loaded until the end; NULL, after the reason on stderr, where the
+ * device is absent. */
 static tdm_ctx *find_device(tdm_device device)
 {
     tdm_ctx *ctx;

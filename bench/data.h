@@ -11,7 +11,7 @@
 struct data {
     size_t offset[MAX_BUFFERS]; /* of each buffer within a copy                           */
     size_t copy_bytes;
-    int copies;   /* on the host                                            */
+    int copies; /* on the host                                            */
     char *host;
     char *memory; /* where ops read and write: the host's, or the device's */
 };

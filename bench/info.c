@@ -55,19 +55,30 @@ static const char *size_text(int64_t bytes, char *text, size_t size)
     return text;
 }
 
+/* A GPU has no L3, and its L1 is not known. */
+static void print_caches(const tdm_device_info *info)
+{
+    int printed = 0;
+    for (int level = 0; level < 3; level++) {
+        char text[32];
+        if (info->cache[level])
+            printf("%sL%d %s", printed++ ? ", " : "  caches    ", level + 1,
+                   size_text(info->cache[level], text, sizeof text));
+    }
+    printf("%s", printed ? "\n" : "");
+}
+
 static void print_device(tdm_device device, const tdm_device_info *info)
 {
-    char text[4][32];
+    char text[32];
     printf("\n%s %" PRId32 ": ", kind_names[device.kind], device.index);
     if (!info->present) {
         printf("absent: %s\n", info->reason);
         return;
     }
     printf("%s\n  features  %s\n", info->name, info->features);
-    printf("  memory    %s\n", size_text(info->memory, text[3], sizeof text[3]));
-    for (int level = 0; level < 3; level++)
-        size_text(info->cache[level], text[level], sizeof text[level]);
-    printf("  caches    L1 %s, L2 %s, L3 %s\n", text[0], text[1], text[2]);
+    printf("  memory    %s\n", size_text(info->memory, text, sizeof text));
+    print_caches(info);
     if (info->threads)
         printf("  threads   %" PRId32 "\n", info->threads);
 }
@@ -77,8 +88,8 @@ static void print_kernels(const tdm_ctx *ctx, tdm_device device)
     tdm_kernel kernel;
     for (int i = 0; kernel_at(ctx, device, i, &kernel); i++) {
         if (i == 0)
-            printf("\n  op          row            used, or why not\n");
-        printf("  %-12s  %-13s  %s%s%s\n", kernel.is_leaf ? "(leaf)" : kernel.op, kernel.name,
+            printf("\n  op            row             used, or why not\n");
+        printf("  %-12s  %-14s  %s%s%s\n", kernel.is_leaf ? "(leaf)" : kernel.op, kernel.name,
                kernel.usable ? "yes" : "no: ", kernel.usable ? "" : kernel.reason,
                kernel.approximate ? " (approximate)" : "");
     }

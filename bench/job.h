@@ -26,6 +26,7 @@ struct job {
         tdm_kv_shift_desc kv_shift;
     } desc;
     struct data data;
+    tdm_event event; /* of the first run: what ran, and how much there was to do */
 };
 
 struct bench_op {
@@ -36,8 +37,8 @@ struct bench_op {
     void (*reserve)(struct job *job);                     /* the buffers, for a valid desc   */
     void (*fill)(struct job *job, struct random *random); /* the first copy                  */
     tdm_status (*run)(const struct job *job, const tdm_op *op, tdm_workspace *workspace, void *stream, int copy);
-    /* Compare the first copy's outputs, on the host, with the reference's, which may write to the copy `spare`; NULL when they
-     * are right, else what is wrong. *error is the largest difference from an exact value, relative to the
+    /* Compare the first copy's outputs, on the host, with the reference's, which may write to the copy `spare`; NULL
+     * when they are right, else what is wrong. *error is the largest difference from an exact value, relative to the
      * largest exact value. */
     const char *(*check)(const struct job *job, int spare, double *error);
     void (*label)(const struct job *job, char *shape, char *dtypes); /* LABEL_SIZE bytes each           */

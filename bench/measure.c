@@ -136,8 +136,7 @@ static void compare_with_device(const struct session *session, const struct job 
     result->vendor_us = job->op->bit == OP_BIT_FP8_MATMUL ? device_vendor_us(session, job, info) : NAN;
 }
 
-static bool measure_timed(struct job *job, int copies, const tdm_device_info *info, const tdm_event *event,
-                          struct result *result)
+static bool measure_timed(struct job *job, int copies, const tdm_device_info *info, struct result *result)
 {
     static double seconds[MAX_REPEATS];
     struct session session;
@@ -149,7 +148,7 @@ static bool measure_timed(struct job *job, int copies, const tdm_device_info *in
     if (n == 0)
         failed(job, tdm_last_error());
     else
-        rate(result, event, seconds, n);
+        rate(result, &job->event, seconds, n);
     if (n && !cpu)
         compare_with_device(&session, job, info, result);
     session_close(&session, job);
@@ -163,11 +162,11 @@ bool measure(struct job *job, struct result *result)
     *result = (struct result){.op = job->op->name};
     job->op->label(job, result->shape, result->dtypes);
     job->op->describe(job);
-    tdm_event event = {0};
+    job->event = (tdm_event){0};
     tdm_device_info info = TDM_INIT(tdm_device_info);
     struct session session;
     int copies = 1, spare = 0;
-    bool good = !session_open(&session, job, (tdm_options){.trace = keep_event, .user = &event}) &&
+    bool good = !session_open(&session, job, (tdm_options){.trace = keep_event, .user = &job->event}) &&
                 !tdm_device_get(session.ctx, job->device, &info);
     if (!good)
         failed(job, tdm_last_error());
@@ -175,9 +174,9 @@ bool measure(struct job *job, struct result *result)
     session_close(&session, job);
     result->threads = info.threads;
     result->copies = copies;
-    result->impl = event.impl;
-    result->leaf = event.leaf;
-    good = good && measure_timed(job, copies, &info, &event, result);
+    result->impl = job->event.impl;
+    result->leaf = job->event.leaf;
+    good = good && measure_timed(job, copies, &info, result);
     data_free(&job->data);
     return good;
 }

@@ -53,10 +53,11 @@ static const struct name scale_names[] = {{"f32", TDM_F32}, {"bf16", TDM_BF16}, 
 static const struct name w8a8_names[] = {
     {"none", W8A8_NONE}, {"static", W8A8_STATIC}, {"dynamic", W8A8_DYNAMIC}, {NULL, 0}};
 static const struct name device_names[] = {
-    {"cpu", DEVICE(TDM_CPU, 0)},     {"cuda", DEVICE(TDM_CUDA, 0)},   {"cuda:1", DEVICE(TDM_CUDA, 1)},
-    {"cuda:2", DEVICE(TDM_CUDA, 2)}, {"cuda:3", DEVICE(TDM_CUDA, 3)}, {"cuda:4", DEVICE(TDM_CUDA, 4)},
-    {"cuda:5", DEVICE(TDM_CUDA, 5)}, {"cuda:6", DEVICE(TDM_CUDA, 6)}, {"cuda:7", DEVICE(TDM_CUDA, 7)},
-    {NULL, 0},
+    {"cpu", DEVICE(TDM_CPU, 0)},     {"cuda", DEVICE(TDM_CUDA, 0)},
+    {"cuda:1", DEVICE(TDM_CUDA, 1)}, {"cuda:2", DEVICE(TDM_CUDA, 2)},
+    {"cuda:3", DEVICE(TDM_CUDA, 3)}, {"cuda:4", DEVICE(TDM_CUDA, 4)},
+    {"cuda:5", DEVICE(TDM_CUDA, 5)}, {"cuda:6", DEVICE(TDM_CUDA, 6)},
+    {"cuda:7", DEVICE(TDM_CUDA, 7)}, {NULL, 0},
 };
 static const struct name suite_names[] = {
     {"smoke", SUITE_SMOKE}, {"decode", SUITE_DECODE}, {"prefill", SUITE_PREFILL}, {"cliffs", SUITE_CLIFFS}, {NULL, 0}};
@@ -119,7 +120,8 @@ static const struct option {
                        "rotate over so many copies; 0: one, or as --cold says"},
     [OPTION_SEED] = {"--seed", INTEGER, ANY, false, 0, 0, INT64_MAX, NULL, "of the random data"},
     [OPTION_CHECK] = {"--check", FLAG, ANY, false, 0, 0, 0, NULL, "compare with a reference in double (slow)"},
-    [OPTION_PEAK] = {"--peak", FLAG, ANY, false, 0, 0, 0, NULL, "measure this processor's limits and the share reached"},
+    [OPTION_PEAK] = {"--peak", FLAG, ANY, false, 0, 0, 0, NULL,
+                     "measure this processor's limits and the share reached"},
     [OPTION_CSV] = {"--csv", FLAG, ANY, false, 0, 0, 0, NULL, "print comma-separated values"},
     [OPTION_JSON] = {"--json", FLAG, ANY, false, 0, 0, 0, NULL, "print JSON, a line a case"},
 };
@@ -155,8 +157,8 @@ static void print_accepted(FILE *out, const struct option *option)
         fprintf(out, "one of ");
         print_names(out, option->names);
     } else {
-        fprintf(out, "%s from %" PRId64 " to %" PRId64, option->kind == BLOCKS ? "CHANNELS or ROWSxCHANNELS, each" : "an integer",
-                option->min, option->max);
+        fprintf(out, "%s from %" PRId64 " to %" PRId64,
+                option->kind == BLOCKS ? "CHANNELS or ROWSxCHANNELS, each" : "an integer", option->min, option->max);
     }
     if (list)
         fprintf(out, ", or several with commas between them");

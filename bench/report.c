@@ -20,7 +20,7 @@ static const struct column {
     {"shape", offsetof(struct result, shape), ARRAY, 31, NULL, ALWAYS},
     {"dtypes", offsetof(struct result, dtypes), ARRAY, 36, NULL, ALWAYS},
     {"threads", offsetof(struct result, threads), NUMBER, 7, "%.0f", ALWAYS},
-    {"impl", offsetof(struct result, impl), POINTER, 12, NULL, ALWAYS},
+    {"impl", offsetof(struct result, impl), POINTER, 14, NULL, ALWAYS},
     {"leaf", offsetof(struct result, leaf), POINTER, 10, NULL, ALWAYS},
     {"copies", offsetof(struct result, copies), NUMBER, 6, "%.0f", ALWAYS},
     {"repeats", offsetof(struct result, repeats), NUMBER, 7, "%.0f", ALWAYS},

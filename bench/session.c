@@ -38,8 +38,8 @@ tdm_status session_upload(struct session *session, struct job *job, int copies)
     tdm_status status = tdm_alloc(session->ctx, session->device, TDM_DEVICE_MEMORY, data->copy_bytes * (size_t)copies,
                                   &session->memory);
     for (int copy = 0; copy < copies && !status; copy++)
-        status = tdm_copy(session->ctx, session->device, (char *)session->memory + data->copy_bytes * (size_t)copy, HOST,
-                          data->host, data->copy_bytes, session->stream);
+        status = tdm_copy(session->ctx, session->device, (char *)session->memory + data->copy_bytes * (size_t)copy,
+                          HOST, data->host, data->copy_bytes, session->stream);
     if (!status)
         status = tdm_stream_sync(session->ctx, session->device, session->stream);
     if (!status)

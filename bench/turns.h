@@ -19,9 +19,9 @@ struct turns {
     int64_t warmup, repeat; /* as the options of these names: repeat 0 is MAX_SECONDS, at least MIN_REPEATS */
 };
 
-/* Fill `seconds`, of MAX_REPEATS or more, with the mean times of a turn, each over a batch of neighbouring turns; returns
- * how many, or 0 after a failure. A batch is about a millisecond long and ends with the last copy. *how says how it was
- * enqueued: as a "graph", or by "runs" where none can be made. */
+/* Fill `seconds`, of MAX_REPEATS or more, with the mean times of a turn, each over a batch of neighbouring turns;
+ * returns how many, or 0 after a failure. A batch is about a millisecond long and ends with the last copy. *how says
+ * how it was enqueued: as a "graph", or by "runs" where none can be made. */
 int turns_time(const struct turns *turns, double *seconds, const char **how);
 
 #endif

@@ -139,8 +139,7 @@ tdm_status tdm_mark_wait(tdm_mark *mark, void *stream)
         return status;
     if (!calls(mark->on))
         return check_null(stream);
-    return mark->recorded == 0 ? TDM_OK
-                               : calls(mark->on)->mark_wait(mark->on->state, mark->index, mark->mark, stream);
+    return mark->recorded == 0 ? TDM_OK : calls(mark->on)->mark_wait(mark->on->state, mark->index, mark->mark, stream);
 }
 
 tdm_status tdm_mark_elapsed(const tdm_mark *first, const tdm_mark *last, float *milliseconds)

@@ -86,8 +86,7 @@ static tdm_status gemv_run(const struct tdm_op *op, const struct run *run)
     if (fp8_done_without_depth(f))
         return TDM_OK;
     g.scratch = run->scratch;
-    if (f->desc->a.dtype == TDM_F32 && !f->desc->has_a_scale && !f->desc->dynamic_a_scale &&
-        f->args->m == 1) {
+    if (f->desc->a.dtype == TDM_F32 && !f->desc->has_a_scale && !f->desc->dynamic_a_scale && f->args->m == 1) {
         g.a = f->args->a;
     } else { /* rows lie in different sets of the cache, whatever their stride was */
         float *a = at(g.scratch, (int64_t)g.layout.a);

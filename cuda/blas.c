@@ -108,8 +108,8 @@ cudaError_t blas_multiply(const struct cuda_state *state, void *handle, const st
     cudaDataType type = type_of(p->dtype);
     if (blas->set_stream(handle, stream) || blas->set_workspace(handle, p->workspace, BLAS_WORKSPACE) ||
         blas->gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)p->n, (int)p->m, (int)p->k, &one, p->b, type,
-                   (int)p->b_stride, p->a, type, (int)p->a_stride, &zero, p->out, type_of(p->out_dtype), (int)p->out_stride,
-                   CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT))
+                   (int)p->b_stride, p->a, type, (int)p->a_stride, &zero, p->out, type_of(p->out_dtype),
+                   (int)p->out_stride, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT))
         return cudaErrorLaunchFailure;
     return cudaSuccess;
 }

@@ -4,7 +4,10 @@
 
 #include "cuda.h"
 
-enum { BLAS_WORKSPACE = 32 << 20 }; /* bytes that cuBLAS gets: what its manual recommends from sm_90 on */
+#ifndef BLAS_WORKSPACE_MIB
+#define BLAS_WORKSPACE_MIB 32 /* what the manual of cuBLAS recommends from sm_90 on */
+#endif
+enum { BLAS_WORKSPACE = BLAS_WORKSPACE_MIB << 20 }; /* bytes */
 
 /* Load the library; without it state->blas stays NULL, with the reason. */
 void blas_open(struct cuda_state *state);

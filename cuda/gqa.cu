@@ -1,6 +1,7 @@
-/* Attention by blocks of keys: a block of threads holds a tile of up to 8 query rows of one kv head and goes through one
- * part of the keys. Keys and values are widened to f32 in shared memory, 32 channels at a time, whatever their type, so
- * that each is read once for all rows of the tile. No row's arithmetic depends on which others share its tile. */
+/* Attention by blocks of keys: a block of threads holds a tile of up to 8 query rows of one kv head and goes through
+ * one part of the keys. Keys and values are widened to f32 in shared memory, 32 channels at a time, whatever their
+ * type, so that each is read once for all rows of the tile. No row's arithmetic depends on which others share its
+ * tile. */
 #include "gqa.h"
 
 #include "gqa_rows.cuh"
@@ -10,7 +11,7 @@
 namespace
 {
 
-constexpr int QUARTERS = 4; /* lanes that share the keys of a channel of V: each has 8 of every 32           */
+constexpr int QUARTERS = 4; /* lanes that share the keys of a channel of V: each has 8 of every 32 */
 constexpr int64_t MOST_HEADS = 65535;
 constexpr size_t MOST_SHARED = 48 * 1024;
 

@@ -1,5 +1,5 @@
-/* The row of gqa on CUDA, and how it splits keys. Parts follow from the desc and the sequence's own lengths, so that batch
- * neighbours never change a bit. */
+/* The row of gqa on CUDA, and how it splits keys. Parts follow from the desc and the sequence's own lengths, so that
+ * batch neighbours never change a bit. */
 #include "attention_rows.h"
 #include "cuda.h"
 #include "gqa.h"

@@ -52,8 +52,8 @@ __device__ __forceinline__ row_state view_of(const gqa_params &p, const gqa_keys
     return row;
 }
 
-/* Make q the query of q_head at `token`, normed, turned, rotated, times the scale and the static scales of the keys, and
- * filled with zeros up to `padded`; returns scale * q . k_offset. */
+/* Make q the query of q_head at `token`, normed, turned, rotated, times the scale and the static scales of the keys,
+ * and filled with zeros up to `padded`; returns scale * q . k_offset. */
 __device__ __forceinline__ float load_query(const gqa_params &p, int64_t batch, int64_t q_head, int64_t token,
                                             int64_t position, float *q, int padded)
 {

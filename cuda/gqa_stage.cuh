@@ -1,5 +1,5 @@
-/* Keys and values on their way to shared memory: widened to f32 and times their dynamic scales, 32 channels of a block of
- * keys at a time, whatever their type. */
+/* Keys and values on their way to shared memory: widened to f32 and times their dynamic scales, 32 channels of a block
+ * of keys at a time, whatever their type. */
 #ifndef CUDA_GQA_STAGE_CUH
 #define CUDA_GQA_STAGE_CUH
 

@@ -29,11 +29,3 @@ bool token_runs_next(struct tokens *t, struct token_runs *runs)
     }
     return runs->count > 0;
 }
-
-int32_t token_runs_longest(const struct token_runs *runs)
-{
-    int32_t longest = 0;
-    for (int32_t i = 0; i < runs->count; i++)
-        longest = runs->run[i].count > longest ? runs->run[i].count : longest;
-    return longest;
-}

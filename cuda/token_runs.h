@@ -21,6 +21,15 @@ struct token_runs {
     int32_t position[MAX_POSITIONS];
 };
 
+/* The most tokens of a run. */
+static inline int32_t token_runs_longest(const struct token_runs *runs)
+{
+    int32_t longest = 0;
+    for (int32_t i = 0; i < runs->count; i++)
+        longest = runs->run[i].count > longest ? runs->run[i].count : longest;
+    return longest;
+}
+
 /* All tokens of a batch, and how far they are already in launches. */
 struct tokens {
     const int32_t *length;    /* [batch] */
@@ -37,9 +46,6 @@ extern "C" {
 
 /* Take the next runs out of `tokens`; false when there are none. Their `position` is left 0. */
 bool token_runs_next(struct tokens *tokens, struct token_runs *runs);
-
-/* The most tokens of a run. */
-int32_t token_runs_longest(const struct token_runs *runs);
 
 #ifdef __cplusplus
 }

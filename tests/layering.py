@@ -29,7 +29,7 @@ REACHES = {
 OWNERS = [
     (r"cpuinfo\.h", r"cpu/isa\.c"),
     (r"pthreadpool\.h", r"common/pool\.c"),
-    (r"(cuda|cublas)\w*\.h", r"cuda/.*"),
+    (r"(cuda|cublas)\w*\.h", r"cuda/.*|tests/(cuda|shim)/.*"),
     (r"simde/.*", r"tests/leaf/emulate_\w+\.h"),
     (r"\w*intrin\.h|arm_\w+\.h", r"cpu/leaves/(vec|leaf)_\w+\.(h|inc|c)|tests/.*"),
 ]

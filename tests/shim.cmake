@@ -7,34 +7,80 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 
-add_library(shim_engine OBJECT shim/fiber.cpp shim/block.cpp shim/warp.cpp)
-add_library(shim_runtime OBJECT shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
-add_library(shim_kernels OBJECT ${TANDEM_CUDA_KERNELS})
-add_library(shim_backend OBJECT ${TANDEM_CUDA_SOURCES})
-set(shim_parts shim_engine shim_runtime shim_kernels shim_backend)
-foreach(part IN LISTS shim_parts)
-  target_include_directories(${part} PRIVATE shim "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
-  target_link_libraries(${part} PRIVATE tandem_flags)
-  set_target_properties(${part} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+# What is compiled over the shim.
+function(shim_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  target_include_directories(${name} PRIVATE shim "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(${name} PRIVATE tandem_flags)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
                                            CXX_EXTENSIONS OFF)
-  target_compile_definitions(${part} PRIVATE $<$<BOOL:$<FILTER:${TANDEM_SANITIZE},INCLUDE,address>>:SHIM_ASAN>
+  target_compile_definitions(${name} PRIVATE $<$<BOOL:$<FILTER:${TANDEM_SANITIZE},INCLUDE,address>>:SHIM_ASAN>
                                              $<$<STREQUAL:${TANDEM_SANITIZE},thread>:SHIM_TSAN>)
-endforeach()
-set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
+endfunction()
+
+shim_objects(shim_engine shim/fiber.cpp shim/block.cpp shim/warp.cpp)
 # They move data between fibers on purpose.
 target_compile_options(shim_engine PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},thread>:-fno-sanitize=thread>)
+shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
+set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
+shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
+# What runs here was built here; without its fused multiply-add each one would be a call.
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-march=native HAS_MARCH_NATIVE)
+target_compile_options(shim_kernels PRIVATE $<$<BOOL:${HAS_MARCH_NATIVE}>:-march=native>)
+shim_objects(shim_backend ${TANDEM_CUDA_SOURCES})
 
-add_library(tandem_cuda_shim MODULE)
-foreach(part IN LISTS shim_parts)
-  target_sources(tandem_cuda_shim PRIVATE $<TARGET_OBJECTS:${part}>)
-endforeach()
+add_library(tandem_cuda_shim MODULE $<TARGET_OBJECTS:shim_engine> $<TARGET_OBJECTS:shim_runtime>
+                                    $<TARGET_OBJECTS:shim_kernels> $<TARGET_OBJECTS:shim_backend>)
 set_target_properties(tandem_cuda_shim PROPERTIES PREFIX "" SUFFIX ".so" LINKER_LANGUAGE CXX)
 target_link_libraries(tandem_cuda_shim PRIVATE ${CMAKE_DL_LIBS} m)
 set(shim_plugin "${CMAKE_CURRENT_BINARY_DIR}/tandem_cuda_shim.so")
 # It is its own cuBLAS.
-target_compile_definitions(shim_backend PRIVATE "BLAS_LIBRARIES=\"${shim_plugin}\"")
+target_compile_definitions(shim_backend PRIVATE BLAS_WORKSPACE_MIB=1 "BLAS_LIBRARIES=\"${shim_plugin}\"")
+
+# tandem_kernel_check(NAME SECONDS SOURCE...): a test of kernels, see cuda/kernel_check.h.
+function(tandem_kernel_check name seconds)
+  shim_objects(${name}_objects cuda/kernel_check.cpp ${ARGN})
+  add_executable(${name} $<TARGET_OBJECTS:${name}_objects> $<TARGET_OBJECTS:shim_engine> $<TARGET_OBJECTS:shim_runtime>
+                         $<TARGET_OBJECTS:shim_kernels> $<TARGET_OBJECTS:shim_backend>)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(${name} PRIVATE tandem_reference ${CMAKE_DL_LIBS} m)
+  tandem_check(${name} shim ${seconds} ${name})
+endfunction()
+
+tandem_kernel_check(shim_check 300 shim/shim_check.cpp shim/check_formats.cpp shim/check_threads.cpp
+                    shim/check_misuse.cpp shim/check_runtime.cpp shim/check_faults.cpp)
+
+# Faults that a sanitizer must report, and those that the end of the process must.
+function(shim_fault fault report)
+  tandem_check(shim_reports_${fault} shim 60 "${here}/expect_failure.sh" "${report}" $<TARGET_FILE:shim_check> --fault
+               ${fault})
+endfunction()
+
+shim_fault(leak "shim: 1 blocks of memory and 1 streams, events and graphs were left over")
+if(TANDEM_SANITIZE MATCHES "address")
+  shim_fault(shared_overrun "heap-buffer-overflow")
+  shim_fault(device_overrun "heap-buffer-overflow")
+  shim_fault(use_after_free "heap-use-after-free")
+endif()
+if(TANDEM_SANITIZE MATCHES "undefined")
+  shim_fault(misaligned "misaligned address")
+endif()
+if(TANDEM_SANITIZE MATCHES "thread")
+  shim_fault(no_barrier "ThreadSanitizer: data race")
+  shim_fault(shuffle_as_barrier "ThreadSanitizer: data race")
+  shim_fault(blocks_collide "ThreadSanitizer: data race")
+endif()
+
+# Attention, through the library and the plugin.
+tandem_program(attention_check cuda/attention_check.c ops/append_problem.c ops/gqa_inputs.c ops/gqa_problem.c
+               ops/problem.c ops/variants.c ../bench/shapes.c)
+add_dependencies(attention_check tandem_cuda_shim)
+tandem_check(attention_check shim 900 ${CMAKE_COMMAND} -E env TEST_DEVICE=cuda "TEST_PLUGIN=${shim_plugin}"
+             $<TARGET_FILE:attention_check>)
 
 # The kernels by their launchers, in several orders of threads and blocks: a missing barrier changes an output.
+set(shim_parts shim_engine shim_runtime shim_kernels shim_backend)
 add_executable(fp8_check cuda/fp8_check.cpp cuda/fp8_case.cpp)
 foreach(part IN LISTS shim_parts)
   target_sources(fp8_check PRIVATE $<TARGET_OBJECTS:${part}>)

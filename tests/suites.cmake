@@ -32,6 +32,12 @@ tandem_suites(ops
     convert fp8_matmul gqa_bits gqa_caches gqa_pairwise gqa_rotated gqa_scores gqa_shapes gqa_types gqa_values
     gqa_visible int8_decode kv_append kv_append_many kv_append_steps kv_shift merge_states product)
 
+# Once more on the emulated GPU. Those that are left out repeat what attention_check has, and take many minutes there.
+foreach(suite IN ITEMS fp8_matmul kv_append kv_append_steps)
+  tandem_check(ops_${suite}_shim shim 1800 ops_${suite} --jobs 1)
+  set_tests_properties(ops_${suite}_shim PROPERTIES ENVIRONMENT "TEST_DEVICE=cuda;TEST_PLUGIN=${shim_plugin}")
+endforeach()
+
 # Once more on a machine that has AVX-512 and AMX, or seems to; not under sanitizers, where that would take hours.
 if(TARGET leaf_emulated AND NOT TANDEM_SANITIZE)
   foreach(suite IN ITEMS fp8_matmul gqa_shapes gqa_pairwise int8_decode product)
@@ -67,6 +73,7 @@ target_compile_definitions(api_plugin PRIVATE FAKE_BACKENDS="${CMAKE_CURRENT_BIN
 # The programs, as their users run them.
 if(TARGET tandem_tool)
   tandem_check(tool tool 600 "${python}" "${here}/tool/test_tool.py" $<TARGET_FILE:tandem_tool>)
+  set_tests_properties(tool PROPERTIES ENVIRONMENT "TEST_PLUGIN=${shim_plugin}")
 endif()
 if(TARGET tandem-cache)
   tandem_check(example_cache tool 30 tandem-cache)
@@ -85,6 +92,7 @@ if(TARGET tandem-run)
                   ERROR_QUIET)
   set(model_test "${python}" "${here}/model/test_model.py" $<TARGET_FILE:tandem-run>)
   if(missing)
+    tandem_skip(model_pair "${python} lacks the packages of examples/requirements.txt")
     tandem_skip(model "${python} lacks the packages of examples/requirements.txt")
   elseif(TANDEM_MODEL)
     tandem_check(model model 1200 ${model_test} --model "${TANDEM_MODEL}")
@@ -93,6 +101,9 @@ if(TARGET tandem-run)
     if(NOT TANDEM_SANITIZE) # where it would take too long
       tandem_skip(model_real "TANDEM_MODEL is not set, see scripts/test.sh")
     endif()
+  endif()
+  if(NOT missing)
+    tandem_check(model_pair model 900 "${python}" "${here}/model/test_pair.py" $<TARGET_FILE:tandem-run> "${shim_plugin}")
   endif()
 endif()
 

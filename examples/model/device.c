@@ -2,8 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const tdm_device HOST = {TDM_CPU, 0};
+
+enum { STAGE_BYTES = 8 << 20 };
 
 /* ---- Open and close ---- */
 
@@ -55,11 +58,44 @@ bool device_alloc(device *d, size_t bytes, const char *what, void **pointer, err
     return true;
 }
 
+static bool create_stages(device *d, error *err)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < 2 && d->stages[i].bytes == NULL; i++) {
+        ok = get(d, TDM_PINNED_HOST, STAGE_BYTES, "staging", &d->stages[i].bytes, err) &&
+             check(err, tdm_mark_create(d->ctx, d->id, &d->stages[i].copied), "mark");
+    }
+    return ok;
+}
+
+/* Copy up to STAGE_BYTES to the device as soon as the stage's last copy is done. */
+static bool place_part(device *d, const void *values, size_t bytes, void *to, const char *what, error *err)
+{
+    d->stage = 1 - d->stage;
+    const stage *s = &d->stages[d->stage];
+    if (!check(err, tdm_mark_sync(s->copied), what)) {
+        return false;
+    }
+    memcpy(s->bytes, values, bytes);
+    return check(err, tdm_copy(d->ctx, d->id, to, HOST, s->bytes, bytes, d->stream), what) &&
+           check(err, tdm_mark_record(s->copied, d->stream), what);
+}
+
 bool device_place(device *d, const void *values, size_t bytes, const char *what, void **pointer, error *err)
 {
-    return device_alloc(d, bytes, what, pointer, err) &&
-           check(err, tdm_copy(d->ctx, d->id, *pointer, HOST, values, bytes, d->stream), what) &&
-           check(err, tdm_stream_sync(d->ctx, d->id, d->stream), what);
+    if (!device_alloc(d, bytes, what, pointer, err)) {
+        return false;
+    }
+    if (d->id.kind == TDM_CPU) {
+        memcpy(*pointer, values, bytes);
+        return true;
+    }
+    bool ok = create_stages(d, err);
+    for (size_t at = 0, part; ok && at < bytes; at += part) {
+        part = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+        ok = place_part(d, (const char *)values + at, part, (char *)*pointer + at, what, err);
+    }
+    return ok;
 }
 
 bool device_workspaces(device *d, tdm_op *const *ops, int count, tdm_workspace **workspaces, error *err)
@@ -105,6 +141,8 @@ void device_close(device *d)
     for (int i = 0; i <= MAX_LAPS; i++) {
         tdm_mark_destroy(d->marks[i]);
     }
+    tdm_mark_destroy(d->stages[0].copied);
+    tdm_mark_destroy(d->stages[1].copied);
     tdm_stream_destroy(d->ctx, d->id, d->stream);
     free(d->pieces);
     *d = (device){0};

@@ -12,6 +12,12 @@ typedef enum part { MATMULS, ATTENTION, COPIES_IN, COPIES_OUT, PARTS } part;
 
 enum { MAX_LAPS = 8 };
 
+/* Half of a pinned buffer through which the host's memory goes to a GPU: one is filled while the other is copied. */
+typedef struct stage {
+    void *bytes;
+    tdm_mark *copied;
+} stage;
+
 typedef struct device {
     tdm_ctx *ctx;
     tdm_device id;
@@ -20,6 +26,8 @@ typedef struct device {
     size_t bytes; /* of device memory in use */
     struct piece *pieces;
     size_t piece_count;
+    stage stages[2];
+    int stage; /* the one filled last */
     tdm_mark *marks[MAX_LAPS + 1];
     part laps[MAX_LAPS]; /* what lies between a mark and the next */
     int lap_count;
@@ -35,7 +43,7 @@ void device_close(device *d);
 /* Memory that lives until the device is closed; `what` it is for begins the message of a failure. */
 bool device_alloc(device *d, size_t bytes, const char *what, void **pointer, error *err);
 
-/* A copy of the host's values in such memory. */
+/* A copy of the host's values in such memory, there for what is enqueued from here on; the host's own may go. */
 bool device_place(device *d, const void *values, size_t bytes, const char *what, void **pointer, error *err);
 
 /* Workspaces for ops that run one after another on the stream: they share memory. NULL where an op wants none. */

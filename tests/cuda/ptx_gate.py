@@ -24,6 +24,7 @@ ARCHITECTURES = [80, 89, 90, 100, 120]
 
 # What a kernel may be required to have: (in PTX, in SASS), as regular expressions.
 VECTOR_LOAD = (r"ld\.global\.nc\.L1::no_allocate\.v4\.u32", r"\bLDG\.E\.(NA\.)?128")
+WIDE_LOAD = (r"ld\.(global\.)?v4", r"\bLDG?\.E\.128")
 VECTOR_STORE = (r"st\.global\.v4", r"\bSTG\.E\.128")
 MMA = (r"mma\.sync\.aligned\.m16n8k16", r"\bHMMA\.16816\.F32")
 SHUFFLE = (r"shfl\.sync", r"\bSHFL\b")
@@ -45,6 +46,11 @@ RULES = {
         (r"warp_gemv<\w+, [248], true>", [VECTOR_LOAD, SHUFFLE], [], 168),
         (r"warp_gemv<\w+, 1, false>", [SHUFFLE], [VECTOR_LOAD], 80),
     ],
+    "gqa.cu": [
+        (r"attend_kernel<[1248]>", [WIDE_LOAD, SHUFFLE, BARRIER], [], 168),
+        (r"merge_kernel", [SHUFFLE], [BARRIER], 64),
+    ],
+    "kv_append.cu": [(r"append_kernel", [SHUFFLE], [BARRIER], 96)],
     "fp8_round.cu": [(r"round_rows<\w+>", [SHUFFLE, BARRIER], [], 64)],
     "fp8_dequant.cu": [
         (r"find_exponents", [SHUFFLE], [], 64),

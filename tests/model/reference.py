@@ -78,9 +78,11 @@ class Disturbed:
 
 
 class Reference:
-    def __init__(self, path, activations="f32"):
+    def __init__(self, path, activations="f32", rounds_weights=False):
+        """rounds_weights: whether products may round a weight, code times scale, to the type of activations."""
         self.tensors, self.config = read_safetensors(path)
         self.unit = ACTIVATION_UNITS[activations]
+        self.weight_unit = self.unit if rounds_weights else 0.0
         self.weights = {}
         self.seen = {}  # each layer's keys and values in the last pass, [tokens, kv_heads, head_dim]
         self.layers = self.number("num_hidden_layers")
@@ -103,7 +105,8 @@ class Reference:
     def multiply(self, x, name, noise):
         """x W^T, summed in f32; x and the result rounded to the activations' type."""
         x = noise(x, self.unit * np.abs(x))
-        out = noise.product(x, self.matrix(name).T)
+        weight = self.matrix(name)
+        out = noise.product(x, noise(weight, self.weight_unit * np.abs(weight)).T)
         return noise(out, self.unit * np.abs(out))
 
     def norm(self, x, name, noise):

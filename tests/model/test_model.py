@@ -161,12 +161,17 @@ def check_caches(suite, path):
     suite.check(distance["int4-group32+rotate+offset"] < distance["int4-token"], "what INT4 costs", distance)
 
 
+def spell(tokens):
+    """The text of tokens; special ones have none."""
+    spelled = {char: byte for byte, char in small_model.spelling().items()}
+    vocabulary, types, _ = small_model.vocabulary()
+    return bytes(spelled[char] for token in tokens if types[token] == 1 for char in vocabulary[token])
+
+
 def check_generation(suite, path):
     """Greedy text equals the reference's, and the margins are wide enough for that to be a fair demand."""
     reference = Reference(path)
     tokens, made = suite.tokens(path, "the", "--raw"), []
-    spelled = {char: byte for byte, char in small_model.spelling().items()}
-    vocabulary, types, _ = small_model.vocabulary()
     for _ in range(24):
         logits, bound = reference.logits_and_bound(np.array(tokens), runs=3)
         second, first = np.sort(logits[-1])[-2:]
@@ -175,7 +180,7 @@ def check_generation(suite, path):
         tokens.append(made[-1])
         if made[-1] == 2:
             break
-    text = bytes(spelled[char] for token in made if types[token] == 1 for char in vocabulary[token])
+    text = spell(made)
     got = suite.output(path, "--raw", "--prompt", "the", "--max-tokens", 24)
     suite.check(got == text + b"\n", "greedy generation", f"{got} instead of {text}")
     drawn = [suite.output(path, "--raw", "--prompt", "the", "--temperature", 2, "--top-p", 0.9, "--seed", seed)

@@ -12,7 +12,7 @@ struct fp8_setup {
     const struct fp8_shape *shape;
     tdm_dtype dtype, scale_dtype;
     bool bias, a_scale;
-    bool dynamic; /* with the scales of each row's own instead of a_scale           */
+    bool dynamic;      /* with the scales of each row's own instead of a_scale           */
     bool strided;      /* rows of a, b and out lie further apart than they are long */
     int64_t m;         /* rows of the run; 0: all                                   */
     double magnitude;  /* of a; 0: 2                                                */

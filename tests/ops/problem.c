@@ -102,12 +102,20 @@ struct tally {
     int ran, refused;
 };
 
+/* Threads mean nothing to a device; where it is emulated, those of its kernels take turns in another order instead. */
+static void choose_order(int threads)
+{
+    if (test_device().kind != TDM_CPU)
+        setenv("SHIM_ORDER", threads == 1 ? "forward" : threads == 2 ? "reverse" : "1", 1);
+}
+
 static const char *run_one(struct problem *problem, const struct variant *variant, int threads, problem_body *body,
                            void *arg, struct tally *tally)
 {
     struct forced *forced = forced_get(each_op_name(problem->op), variant, threads);
     if (!forced)
         return explain(variant->label, threads, tdm_last_error());
+    choose_order(threads);
     tdm_status status = problem_run(problem, forced->ctx);
     const char *bad = status && status != TDM_UNSUPPORTED ? tdm_last_error() : NULL;
     if (status == TDM_UNSUPPORTED && may_refuse(tdm_last_error()))

@@ -16,7 +16,7 @@ struct shim_blas {
 namespace
 {
 
-enum : size_t { LEAST_WORKSPACE = 4 << 20 };
+enum : size_t { LEAST_WORKSPACE = 1 << 20 };
 
 float element(const void *data, cudaDataType type, int64_t i)
 {
@@ -92,6 +92,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cubla
                             cudaDataType b_type, int b_stride, const void *beta, void *c, cudaDataType c_type,
                             int c_stride, cublasComputeType_t compute, cublasGemmAlgo_t)
 {
+    if (!handle)
+        return CUBLAS_STATUS_NOT_INITIALIZED;
     if (m < 0 || n < 0 || k < 0 || a_stride < k || b_stride < k || c_stride < m || !a_stride || !b_stride || !c_stride)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (a_op != CUBLAS_OP_T || b_op != CUBLAS_OP_N || a_type != b_type || (c_type != CUDA_R_32F && c_type != a_type) ||

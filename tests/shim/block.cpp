@@ -4,12 +4,15 @@
 #include "warp.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace shim
@@ -27,6 +30,13 @@ enum { SETS = 2 };
 enum class state { ready, at_barrier, at_warp, done };
 
 struct gpu_thread {
+    gpu_thread() = default;
+    gpu_thread(const gpu_thread &) = delete;
+    gpu_thread &operator=(const gpu_thread &) = delete;
+    ~gpu_thread()
+    {
+        fiber_release(stack);
+    }
     fiber stack;
     bool prepared = false;
     int number = 0;
@@ -40,8 +50,10 @@ struct gpu_thread {
     int barriers = 0, warp_syncs = 0; /* that it passed: which token orders the next */
 };
 
+/* One for all threads of the host: who runs a kernel holds the lock of queue.h. */
 struct engine {
     fiber home;
+    std::thread::id home_thread; /* that home is the stack of */
     std::unique_ptr<gpu_thread[]> set[SETS];
     gpu_thread *threads = nullptr; /* of the block that runs */
     gpu_thread *current = nullptr;
@@ -49,13 +61,14 @@ struct engine {
     const kernel *running = nullptr;
     std::mt19937_64 random;
     enum { forward, reverse, shuffled } order = forward;
-    bool coarse = false, failed = false, order_was_set = false;
+    std::string chosen;
+    bool coarse = false, failed = false;
     char misuse[512] = "";
     char launch_token = 0, finish_token = 0;
     char barrier_token[SETS][2] = {}, warp_token[SETS][MOST_THREADS / WARP_SIZE][2] = {};
     int set_index = 0;
 };
-thread_local engine e;
+engine e;
 
 void record(const gpu_thread *who, site at, const char *format, va_list values)
 {
@@ -116,19 +129,33 @@ const char *name(warp_op op)
     return names[static_cast<int>(op)];
 }
 
-/* Whether the lane of a mask can still come, and for the same. */
+/* Complain unless the lane of a mask can still come, and for the same. */
 void check_partner(const gpu_thread &me, const gpu_thread &partner, int lane)
 {
     if (partner.now == state::done)
-        misuse(me.at, "%s waits for lane %d, which has returned", name(me.op), lane);
-    if (partner.now == state::at_barrier)
-        misuse(me.at, "%s waits for lane %d, which is at __syncthreads in line %d", name(me.op), lane,
-               partner.at.line);
-    if (partner.now == state::at_warp && (partner.op != me.op || partner.mask != me.mask))
-        misuse(me.at, "%s with mask %08x meets lane %d in %s with mask %08x, line %d", name(me.op), me.mask, lane,
-               name(partner.op), partner.mask, partner.at.line);
-    if (partner.now == state::at_warp && partner.at.line != me.at.line)
-        misuse(me.at, "%s meets lane %d in line %d", name(me.op), lane, partner.at.line);
+        complain(&me, me.at, "%s waits for lane %d, which has returned", name(me.op), lane);
+    else if (partner.now == state::at_barrier)
+        complain(&me, me.at, "%s waits for lane %d, which is at __syncthreads in line %d", name(me.op), lane,
+                 partner.at.line);
+    else if (partner.now == state::at_warp && (partner.op != me.op || partner.mask != me.mask))
+        complain(&me, me.at, "%s with mask %08x meets lane %d in %s with mask %08x, line %d", name(me.op), me.mask,
+                 lane, name(partner.op), partner.mask, partner.at.line);
+    else if (partner.now == state::at_warp && partner.at.line != me.at.line)
+        complain(&me, me.at, "%s meets lane %d in line %d", name(me.op), lane, partner.at.line);
+}
+
+void check_partners(const gpu_thread &me)
+{
+    for (int i = 0; i < WARP_SIZE; i++)
+        if (me.mask >> i & 1)
+            check_partner(me, warp_of(&me)[i], i);
+}
+
+/* After a complaint: nobody goes on with this thread. */
+[[noreturn]] void leave()
+{
+    fiber_switch(e.current->stack, e.home);
+    abort();
 }
 
 void shuffle(gpu_thread *warp, const gpu_thread &me)
@@ -181,9 +208,11 @@ void collective(warp_op op, unsigned mask, int from, warp_words &words, site at)
             continue;
         if (!exists(warp, i))
             misuse(at, "%s: lane %d of the mask %08x does not exist", name(op), i, mask);
-        check_partner(me, warp[i], i);
         all = all && warp[i].now == state::at_warp;
     }
+    check_partners(me);
+    if (e.failed)
+        leave();
     char *token = e.warp_token[e.set_index][me.number / WARP_SIZE];
     if (op == warp_op::sync) /* shuffles order no memory */
         order_release(&token[me.warp_syncs % 2]);
@@ -210,8 +239,7 @@ void misuse(site at, const char *format, ...)
     va_start(values, format);
     record(e.current, at, format, values);
     va_end(values);
-    fiber_switch(e.current->stack, e.home);
-    abort(); /* nobody goes on with an abandoned thread */
+    leave();
 }
 
 const char *last_misuse()
@@ -227,15 +255,14 @@ namespace
 /* All that live are at one barrier: let them go. */
 void open_barrier()
 {
-    const gpu_thread *first = nullptr;
+    const gpu_thread *first =
+        std::find_if(e.threads, e.threads + e.count, [](const gpu_thread &t) { return t.now == state::at_barrier; });
     for (int i = 0; i < e.count; i++) {
         const gpu_thread &t = e.threads[i];
         if (t.now == state::done)
-            complain(&t, t.at, "returned before the barrier that others wait at");
-        else if (first && t.at.line != first->at.line)
+            complain(&t, first->at, "returned before this barrier, at which others wait");
+        else if (t.at.line != first->at.line)
             complain(&t, t.at, "waits at another barrier than thread %d, line %d", first->number, first->at.line);
-        else if (!first)
-            first = &t;
     }
     for (int i = 0; i < e.count; i++)
         e.threads[i].now = state::ready;
@@ -255,10 +282,9 @@ bool settle()
         open_barrier();
         return !e.failed;
     }
-    for (int i = 0; i < e.count && !e.failed; i++)
+    for (int i = 0; i < e.count; i++)
         if (e.threads[i].now == state::at_warp)
-            complain(&e.threads[i], e.threads[i].at, "waits in %s with mask %08x for ever", name(e.threads[i].op),
-                     e.threads[i].mask);
+            check_partners(e.threads[i]);
     return false;
 }
 
@@ -319,22 +345,26 @@ memory new_shared(size_t bytes)
 
 void apply_order(const char *order)
 {
-    e.order = !order || !*order || !strcmp(order, "forward") ? engine::forward
-              : !strcmp(order, "reverse")                    ? engine::reverse
-                                                             : engine::shuffled;
+    order = order ? order : "";
+    if (order == e.chosen)
+        return; /* a random one goes on */
+    e.chosen = order;
+    e.order = !*order || !strcmp(order, "forward") ? engine::forward
+              : !strcmp(order, "reverse")          ? engine::reverse
+                                                   : engine::shuffled;
     if (e.order == engine::shuffled)
         e.random.seed(strtoull(order, nullptr, 10));
 }
 
 void prepare_engine()
 {
-    if (!e.set[0]) {
+    if (!e.set[0])
         for (auto &set : e.set)
             set.reset(new gpu_thread[MOST_THREADS]);
+    if (e.home_thread != std::this_thread::get_id())
         fiber_adopt(e.home);
-    }
-    if (!e.order_was_set)
-        apply_order(getenv("SHIM_ORDER"));
+    e.home_thread = std::this_thread::get_id();
+    apply_order(getenv("SHIM_ORDER"));
 }
 
 } // namespace
@@ -348,6 +378,9 @@ bool is_possible(const kernel &k)
 
 bool run(const kernel &k)
 {
+    fenv_t of_host;
+    fegetenv(&of_host);
+    fesetenv(FE_DFL_ENV); /* a GPU does not round or flush as the host has chosen */
     prepare_engine();
     e.running = &k;
     e.failed = false;
@@ -376,13 +409,14 @@ bool run(const kernel &k)
         for (int i = 0; i < e.count && e.failed; i++)
             set[i].prepared = false; /* abandoned anywhere */
     e.running = nullptr;
+    fesetenv(&of_host);
     return !e.failed;
 }
 
-void set_order(const char *order)
+size_t pick(size_t count)
 {
-    e.order_was_set = order != nullptr;
-    apply_order(order);
+    apply_order(getenv("SHIM_ORDER"));
+    return e.order == engine::forward ? 0 : e.order == engine::reverse ? count - 1 : e.random() % count;
 }
 
 void set_coarse_sums(bool coarse)

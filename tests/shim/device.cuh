@@ -147,12 +147,15 @@ inline float __uint_as_float(unsigned x)
 {
     return float_of_bits(x);
 }
+/* With the highest of its four bits set, a byte's selector asks for copies of the sign. */
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
 {
     const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
     unsigned result = 0;
-    for (int i = 0; i < 4; i++)
-        result |= static_cast<unsigned>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+    for (int i = 0; i < 4; i++) {
+        const unsigned select = selector >> 4 * i & 0xf, byte = static_cast<unsigned>(both >> 8 * (select & 7) & 0xff);
+        result |= (select & 8 ? byte / 0x80 * 0xff : byte) << 8 * i;
+    }
     return result;
 }
 
@@ -216,8 +219,8 @@ inline uint32_t f16_pair_of_e4m3(uint32_t codes)
 template <class T> void shim_check_aligned(const T *from, shim::site at)
 {
     if (reinterpret_cast<uintptr_t>(from) % sizeof(T))
-        shim::misuse(at, "reads %zu bytes at %p, want a multiple of %zu", sizeof(T),
-                     static_cast<const void *>(from), sizeof(T));
+        shim::misuse(at, "reads %zu bytes at %p, want a multiple of %zu", sizeof(T), static_cast<const void *>(from),
+                     sizeof(T));
 }
 
 template <class T> T __ldg(const T *from, SHIM_SITE)

@@ -75,13 +75,24 @@ static void *first_frame(char *top, void (*entry)())
 static char *new_stack()
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    void *map = mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+    void *map =
+        mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED || mprotect(map, page, PROT_NONE)) { /* an overflow is a fault */
         perror("shim: stack");
         abort();
     }
     return static_cast<char *>(map) + page;
+}
+
+void fiber_release(fiber &f)
+{
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    if (f.stack)
+        munmap(f.stack - page, f.stack_bytes + page);
+#if defined(SHIM_TSAN)
+    if (f.tsan)
+        __tsan_destroy_fiber(f.tsan);
+#endif
 }
 
 void fiber_adopt(fiber &self)

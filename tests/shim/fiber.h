@@ -27,6 +27,9 @@ void fiber_adopt(fiber &self);
 /* Make it run `entry`, which never returns, from the start: with a stack of its own, taken the first time. */
 void fiber_prepare(fiber &f, void (*entry)());
 
+/* Give its stack back. */
+void fiber_release(fiber &f);
+
 /* What every fiber does first. */
 void fiber_enter();
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
 using work = std::function<cudaError_t()>;
@@ -17,14 +18,22 @@ struct shim_stream {
     int device = 0;
     std::deque<work> queue;
     std::unique_ptr<shim_graph> capture;
+    uint64_t capture_number = 0; /* no two captures have the same */
+    std::thread::id capture_thread;
     bool capture_is_broken = false;
+};
+
+/* One recording of an event: what waits for it is not concerned by later ones. */
+struct moment {
+    shim_stream *stream; /* that reaches it */
+    bool reached = false;
+    std::chrono::steady_clock::time_point time;
 };
 
 struct shim_event {
     int device = 0;
-    shim_stream *pending = nullptr; /* that will reach it */
-    uint64_t recorded = 0, reached = 0;
-    std::chrono::steady_clock::time_point time;
+    std::shared_ptr<moment> last;
+    uint64_t capture_number = 0; /* of the capture that recorded it last; 0: none did */
 };
 
 namespace shim
@@ -34,6 +43,8 @@ std::recursive_mutex lock;
 
 namespace
 {
+
+constexpr int LEAST_MAJOR = 8; /* that kernels are built for, cmake/TandemCuda.cmake */
 
 /* Handles that are alive; a call with any other is refused. */
 std::map<shim_stream *, std::unique_ptr<shim_stream>> streams;
@@ -68,23 +79,39 @@ cudaError_t use(cudaStream_t stream, shim_stream **used)
     return broken;
 }
 
+void step(shim_stream &stream)
+{
+    work next = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    broken = next();
+}
+
+/* Whose turn it is while somebody waits for the one: streams that nobody waits for may be ahead, or not begin. */
+shim_stream &whose_turn(shim_stream &awaited)
+{
+    std::vector<shim_stream *> busy = {&awaited};
+    for (auto &s : streams)
+        if (s.first != &awaited && !s.second->queue.empty())
+            busy.push_back(s.first);
+    return *busy[pick(busy.size())];
+}
+
 cudaError_t drain(shim_stream &stream)
 {
-    while (!stream.queue.empty() && !broken) {
-        work next = std::move(stream.queue.front());
-        stream.queue.pop_front();
-        broken = next();
-    }
+    while (!stream.queue.empty() && !broken)
+        step(whose_turn(stream));
     return broken;
 }
 
-cudaError_t reach(shim_event &event, uint64_t recorded)
+bool is_ahead(const moment &m)
 {
-    while (event.reached < recorded && event.pending && !event.pending->queue.empty() && !broken) {
-        work next = std::move(event.pending->queue.front());
-        event.pending->queue.pop_front();
-        broken = next();
-    }
+    return !m.reached && m.stream && !m.stream->queue.empty() && !broken;
+}
+
+cudaError_t reach(moment &m)
+{
+    while (is_ahead(m))
+        step(*m.stream);
     return broken;
 }
 
@@ -113,12 +140,20 @@ cudaError_t enqueue_kernel(cudaStream_t stream, kernel k)
 {
     if (!is_possible(k))
         return report(cudaErrorInvalidConfiguration);
+    cudaDeviceProp properties;
+    const cudaError_t error = cudaGetDeviceProperties(&properties, current_device());
+    if (error || properties.major < LEAST_MAJOR)
+        return report(error ? error : cudaErrorNoKernelImageForDevice);
     return report(enqueue(stream, [k] { return run(k) ? cudaSuccess : cudaErrorLaunchFailure; }));
 }
 
 bool is_capturing()
 {
-    return std::any_of(streams.begin(), streams.end(), [](const auto &s) { return s.second->capture != nullptr; });
+    bool found = false;
+    for (auto &s : streams)
+        if (s.second->capture && s.second->capture_thread == std::this_thread::get_id())
+            found = s.second->capture_is_broken = true;
+    return found;
 }
 
 cudaError_t finish_everything()
@@ -128,6 +163,15 @@ cudaError_t finish_everything()
     for (auto &s : default_streams)
         drain(s.second);
     return broken;
+}
+
+void recover()
+{
+    broken = cudaSuccess;
+    for (auto &s : streams)
+        s.second->queue.clear();
+    for (auto &s : default_streams)
+        s.second.queue.clear();
 }
 
 int living_handles()
@@ -160,8 +204,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
         return report(cudaErrorInvalidResourceHandle);
     drain(*stream);
     for (auto &event : events)
-        if (event.second->pending == stream)
-            event.second->pending = nullptr;
+        if (event.second->last && event.second->last->stream == stream)
+            event.second->last->stream = nullptr;
     streams.erase(stream);
     return cudaSuccess;
 }
@@ -185,14 +229,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     cudaError_t error = use(stream, &used);
     if (!error && (!events.count(event) || flags))
         error = cudaErrorInvalidResourceHandle;
-    if (!error && used->capture) {
-        used->capture_is_broken = true; /* it would wait for work outside the graph */
-        error = cudaErrorStreamCaptureUnsupported;
-    }
     if (error)
         return report(error);
-    const uint64_t recorded = event->recorded;
-    return add(*used, [event, recorded] { return reach(*event, recorded); });
+    const uint64_t capture = used->capture ? used->capture_number : 0;
+    if (event->capture_number == capture && capture)
+        return cudaSuccess; /* a graph of one stream has its order */
+    if (event->capture_number || (capture && event->last)) {
+        used->capture_is_broken = true; /* it would wait for what is not of its graph */
+        return report(cudaErrorStreamCaptureIsolation);
+    }
+    if (!event->last)
+        return cudaSuccess;
+    return add(*used, [awaited = event->last] { return reach(*awaited); });
 }
 
 /* ---- graphs ---- */
@@ -206,7 +254,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
         error = cudaErrorStreamCaptureUnsupported;
     if (error)
         return report(error);
+    static uint64_t captures = 0;
     used->capture = std::make_unique<shim_graph>();
+    used->capture_number = ++captures;
+    used->capture_thread = std::this_thread::get_id();
     used->capture_is_broken = false;
     return cudaSuccess;
 }
@@ -219,6 +270,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     const cudaError_t error = use(stream, &used);
     if (error || !used->capture)
         return report(error ? error : cudaErrorInvalidValue);
+    if (used->capture_thread != std::this_thread::get_id())
+        return report(cudaErrorStreamCaptureWrongThread);
     auto recorded = std::move(used->capture);
     if (used->capture_is_broken)
         return report(cudaErrorStreamCaptureInvalidated);
@@ -279,7 +332,6 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     const locked held(lock);
     if (!events.count(event))
         return report(cudaErrorInvalidResourceHandle);
-    finish_everything(); /* what still refers to it */
     events.erase(event);
     return cudaSuccess;
 }
@@ -293,11 +345,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         error = cudaErrorInvalidResourceHandle;
     if (error)
         return report(error);
-    const uint64_t number = ++event->recorded;
-    event->pending = used;
-    return add(*used, [event, number] {
-        event->reached = number;
-        event->time = std::chrono::steady_clock::now();
+    event->capture_number = used->capture ? used->capture_number : 0;
+    if (used->capture)
+        return cudaSuccess; /* a graph records no event when it runs */
+    event->last = std::make_shared<moment>();
+    event->last->stream = used;
+    return add(*used, [reached = event->last] {
+        reached->reached = true;
+        reached->time = std::chrono::steady_clock::now();
         return cudaSuccess;
     });
 }
@@ -307,16 +362,23 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     const locked held(lock);
     if (!events.count(event))
         return report(cudaErrorInvalidResourceHandle);
-    return report(broken ? broken : reach(*event, event->recorded));
+    if (event->capture_number)
+        return report(cudaErrorCapturedEvent);
+    while (event->last && is_ahead(*event->last))
+        step(whose_turn(*event->last->stream));
+    return report(broken);
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t last)
 {
     const locked held(lock);
-    if (!events.count(first) || !events.count(last) || !first->recorded || !last->recorded)
-        return report(cudaErrorInvalidResourceHandle);
-    if (first->reached < first->recorded || last->reached < last->recorded)
+    for (const cudaEvent_t event : {first, last})
+        if (!events.count(event) || (!event->last && !event->capture_number))
+            return report(cudaErrorInvalidResourceHandle);
+        else if (event->capture_number)
+            return report(cudaErrorCapturedEvent);
+    if (!first->last->reached || !last->last->reached)
         return report(cudaErrorNotReady);
-    *milliseconds = std::chrono::duration<float, std::milli>(last->time - first->time).count();
+    *milliseconds = std::chrono::duration<float, std::milli>(last->last->time - first->last->time).count();
     return cudaSuccess;
 }

@@ -21,7 +21,10 @@ cudaError_t enqueue_kernel(cudaStream_t stream, kernel k);
 /* Do all that is enqueued anywhere. */
 cudaError_t finish_everything();
 
-/* Whether any stream captures: then nothing may allocate or wait. */
+/* After a kernel failed nothing works any more, as on a GPU. Go on as if a process began, without what is enqueued. */
+void recover();
+
+/* Whether this thread captures a stream: then it may not allocate, and to try spoils the capture. */
 bool is_capturing();
 
 /* Streams and events that were not destroyed. */

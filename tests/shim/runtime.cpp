@@ -1,4 +1,4 @@
-/* Devices, memory and errors of the emulated GPU. From the environment:
+/* Devices, memory and errors of the emulated GPU. From the environment, which is read each time:
  *   SHIM_DEVICES  the compute capability of each device, times ten: "90" (the default), "90,75"; "" for none
  *   SHIM_MEMORY   bytes that all devices have together (1 GiB)
  * Memory that is not freed when the plugin is unloaded ends the process. */
@@ -22,6 +22,7 @@ enum class where { device, host, registered };
 struct block_of_memory {
     size_t bytes;
     where kind;
+    int device;
 };
 
 std::map<const char *, block_of_memory> memory; /* by its first byte */
@@ -29,21 +30,18 @@ size_t used;
 thread_local int device;
 thread_local cudaError_t last_error = cudaSuccess;
 
-const std::vector<int> &capabilities()
+std::vector<int> capabilities()
 {
-    static const std::vector<int> list = [] {
-        std::vector<int> found;
-        const char *text = getenv("SHIM_DEVICES");
-        for (text = text ? text : "90"; *text; text += *text == ',') {
-            char *end;
-            found.push_back(static_cast<int>(strtol(text, &end, 10)));
-            if (end == text)
-                abort();
-            text = end;
-        }
-        return found;
-    }();
-    return list;
+    std::vector<int> found;
+    const char *text = getenv("SHIM_DEVICES");
+    for (text = text ? text : "90"; *text; text += *text == ',') {
+        char *end;
+        found.push_back(static_cast<int>(strtol(text, &end, 10)));
+        if (end == text)
+            abort();
+        text = end;
+    }
+    return found;
 }
 
 int device_count()
@@ -70,6 +68,17 @@ bool lies_well(const void *pointer, size_t bytes)
     return first >= block.first + block.second.bytes || first + bytes <= block.first + block.second.bytes;
 }
 
+bool is_memory_of(int owner, const void *pointer)
+{
+    const char *first = static_cast<const char *>(pointer);
+    auto block = memory.upper_bound(first);
+    if (block == memory.begin())
+        return false;
+    --block;
+    return block->second.kind == where::device && block->second.device == owner &&
+           first < block->first + block->second.bytes;
+}
+
 cudaError_t allocate(where kind, void **pointer, size_t bytes)
 {
     const locked held(lock);
@@ -79,7 +88,7 @@ cudaError_t allocate(where kind, void **pointer, size_t bytes)
     if (bytes > total_memory() - used || posix_memalign(pointer, 256, bytes ? bytes : 1))
         return report(cudaErrorMemoryAllocation);
     memset(*pointer, 0xFF, bytes); /* NaN in every format */
-    memory[static_cast<char *>(*pointer)] = {bytes, kind};
+    memory[static_cast<char *>(*pointer)] = {bytes, kind, device};
     used += bytes;
     return cudaSuccess;
 }
@@ -199,7 +208,7 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned)
         return report(cudaErrorInvalidValue);
     if (!lies_well(pointer, bytes) || memory.count(first))
         return report(cudaErrorHostMemoryAlreadyRegistered);
-    memory[first] = {bytes, where::registered};
+    memory[first] = {bytes, where::registered, device};
     return cudaSuccess;
 }
 
@@ -227,8 +236,11 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                 cudaStream_t stream)
 {
+    const locked held(lock);
     if (to_device < 0 || to_device >= device_count() || from_device < 0 || from_device >= device_count())
         return report(cudaErrorInvalidDevice);
+    if (!is_memory_of(to_device, to) || !is_memory_of(from_device, from))
+        return report(cudaErrorInvalidValue);
     return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
 }
 
@@ -251,13 +263,17 @@ const struct {
     cudaError_t error;
     const char *name, *text;
 } errors[] = {
-#define ERROR(error, text) {error, #error, text}
+#define ERROR(error, text)  \
+    {                       \
+        error, #error, text \
+    }
     ERROR(cudaSuccess, "no error"),
     ERROR(cudaErrorInvalidValue, "invalid argument"),
     ERROR(cudaErrorMemoryAllocation, "out of memory"),
     ERROR(cudaErrorInvalidConfiguration, "invalid configuration argument"),
     ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
     ERROR(cudaErrorNoDevice, "no CUDA-capable device is detected"),
+    ERROR(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"),
     ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
     ERROR(cudaErrorNotReady, "device not ready"),
     ERROR(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped"),
@@ -265,6 +281,9 @@ const struct {
     ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
     ERROR(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture"),
+    ERROR(cudaErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream"),
+    ERROR(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"),
+    ERROR(cudaErrorStreamCaptureWrongThread, "attempt to terminate a capture from another thread"),
 };
 } // namespace
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the command-line tool as a user would.
 
-usage: test_tool.py [EMULATOR...] PATH_OF_TANDEM
+usage: test_tool.py [EMULATOR...] PATH_OF_TANDEM   with TEST_PLUGIN, a CUDA plugin that works here, on its device too
 """
 import csv
 import io
@@ -18,6 +18,8 @@ VARIABLES = ["TANDEM_THREADS", "TANDEM_SKIP", "TANDEM_ALLOW", "TANDEM_LOG", "TAN
              "ORT_GQA_DISABLE_FLASH_ATTENTION", "ORT_MLAS_QKGEMM_S8_APPROX_VNNI", "ORT_FP8_GEMV_MMA", "CA_CPU_ISA"]
 TIMES = ["min_us", "p10_us", "median_us", "p90_us"]
 QUICK = ["--repeat", "2", "--warmup", "0"]
+PLUGIN = os.environ.get("TEST_PLUGIN", "")
+GEMV = ["--suite", "smoke", "--dtype", "f16"]  # one row, nine rows, and 33 that go to cuBLAS
 
 
 def tool(*arguments, **variables):
@@ -154,6 +156,69 @@ def test_peak_and_share():
     assert math.isclose(row["share"], max(shares), rel_tol=0.01) and row["share"] > 0, row
 
 
+def test_an_absent_device_is_an_error():
+    code, out, err = tool("bench", "gqa", "--device", "cuda", TANDEM_CUDA_PLUGIN="nowhere.so")
+    assert code == 1 and out == "" and "nowhere.so" in err and err.count("\n") == 1, err
+
+
+def cuda(*arguments, **variables):
+    return bench_json(*arguments, "--device", "cuda", TANDEM_CUDA_PLUGIN=PLUGIN, **variables)
+
+
+def cuda_test_info():
+    info = json.loads(tool("info", "--json", TANDEM_CUDA_PLUGIN=PLUGIN)[1])
+    device, = (device for device in info["devices"] if device["kind"] == "cuda")
+    assert device["present"] and device["name"] and device["memory"] > 0 and device["cache"][1] > 0, device
+    names = [row["name"] for row in device["kernels"] if row["op"] == "fp8_matmul"]
+    assert names == ["mma_gemv", "warp_gemv", "dequant_cublas"], names
+    assert not any(row["leaf"] for row in device["kernels"])
+
+
+def cuda_test_matmul_is_right_on_every_path():
+    for variables, paths in [({}, ["mma_gemv", "mma_gemv", "dequant_cublas"]),
+                             ({"ORT_FP8_GEMV_MMA": "0"}, ["warp_gemv", "warp_gemv", "dequant_cublas"]),
+                             ({"TANDEM_SKIP": "mma_gemv,warp_gemv"}, ["dequant_cublas"] * 3)]:
+        rows = cuda("fp8_matmul", *GEMV, "--w8a8", "none,static,dynamic", "--bias", "--check", **variables)
+        assert [row["impl"] for row in rows] == 3 * paths, (variables, rows)
+        assert all(0 <= row["error"] < 1e-2 for row in rows) and max(row["error"] for row in rows) > 0
+
+
+def cuda_test_what_is_measured():
+    warm = cuda("fp8_matmul", *GEMV)
+    cold = cuda("fp8_matmul", *GEMV, "--cold")
+    cache = next(device for device in json.loads(tool("info", "--json", TANDEM_CUDA_PLUGIN=PLUGIN)[1])["devices"]
+                 if device["kind"] == "cuda")["cache"][1]
+    for row in warm + cold:
+        times = [row[name] for name in TIMES]
+        assert times == sorted(times) and times[0] > 0 and row["timing"] == "graph" and row["repeats"] == 2, row
+        assert row["vendor_us"] > 0 and row["copy_gb_per_s"] > 0 and row["device"], row
+        assert math.isclose(row["copy_share"], row["gb_per_s"] / row["copy_gb_per_s"], rel_tol=0.01), row
+    weights = [64 * 256, 40 * 256, 70 * 200]
+    assert all(row["copies"] == 1 for row in warm)
+    # A copy holds more than its weights, in at most five pages more for each of its six buffers.
+    assert all(row["copies"] * (bytes_ + 30 * 4096) > 2 * cache for row, bytes_ in zip(cold, weights)), cold
+
+
+def cuda_test_without_the_vendor():
+    code, out, err = tool("bench", "fp8_matmul", "--device", "cuda", "--m", "1", "--n", "64", "--k", "256", "--dtype",
+                          "f16", *QUICK, "--json", TANDEM_CUDA_PLUGIN=PLUGIN, SHIM_BLAS="none")
+    assert code == 0 and json.loads(out)["vendor_us"] is None and "vendor_us" in err, (out, err)
+
+
+def cuda_test_attention():
+    small = ["--kv-heads", "2", "--head-dim", "32", "--kv-len", "40", "--cache-k", "f16,int8-token", "--dtype", "f16",
+             "--check"]
+    rows = cuda("gqa", "--q-heads", "4", *small) + cuda("kv_append", *small)
+    assert [row["op"] for row in rows] == ["gqa", "gqa", "kv_append", "kv_append"]
+    assert all(0 <= row["error"] < 1e-2 and row["vendor_us"] is None for row in rows), rows
+
+
+def cuda_test_what_no_row_takes_is_an_error():
+    code, _, err = tool("bench", "fp8_matmul", "--device", "cuda", "--m", "33", "--n", "16", *QUICK,
+                        TANDEM_CUDA_PLUGIN=PLUGIN, TANDEM_SKIP="dequant_cublas,mma_gemv")
+    assert code == 1 and "no impl takes these lengths" in err, err
+
+
 def test_what_ran_follows_the_environment():
     row, = bench_json("gqa", TANDEM_SKIP="flash")
     assert row["impl"] == "naive"
@@ -167,7 +232,10 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     failed = 0
-    tests = {name: test for name, test in globals().items() if name.startswith("test_")}
+    wanted = ("test_", "cuda_test_") if PLUGIN else ("test_",)
+    tests = {name: test for name, test in globals().items() if name.startswith(wanted)}
+    if not PLUGIN:
+        print("SKIPPED: the tests on a CUDA device: TEST_PLUGIN is not set")
     for name, test in tests.items():
         try:
             test()
