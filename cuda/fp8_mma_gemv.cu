@@ -14,15 +14,20 @@ constexpr int PANEL = 16; /* weight rows of an instruction        */
 constexpr int TILE = 8;   /* rows of activations of an instruction */
 constexpr int STEPS = FP8_WINDOW / 16;
 constexpr int SUM_STRIDE = TILE + 1; /* in shared memory: neighbours in n lie in different banks */
-constexpr int FEWEST_WARPS = 4;
 
-/* How a kernel for up to `TILES * 8` rows of activations goes about it: what fits the registers. */
+/* Warps of a block, which share K: the fewest that give each multiprocessor so many. */
+constexpr int FEWEST_WARPS = 4, MOST_WARPS = 8, WANTED_WARPS = 12;
+
+/* How a kernel for up to `TILES * 8` rows of activations goes about it: what fits the registers. The order of its sums
+ * follows from none of this. */
 template <int TILES, bool ROUND> struct shape {
-    static constexpr int panels = TILES < 4 ? 1 : 2;   /* of weights to a warp, which reads all activations           */
-    static constexpr int windows = TILES == 2 ? 4 : 2; /* whose weights are loaded before the first is multiplied    */
-    static constexpr int rows = panels * PANEL;        /* of weights to a block                                      */
-    static constexpr int warps = TILES == 1 && !ROUND ? 16 : 8;                      /* of a block, at most       */
-    static constexpr int resident = TILES == 1 && !ROUND ? 32 : TILES <= 2 ? 16 : 8; /* warps of a multiprocessor */
+    static constexpr int panels = TILES < 4 ? 1 : 2; /* of weights to a warp, which reads all activations */
+    static constexpr int windows =
+        TILES > 2 || ROUND ? 2 : 4;             /* whose weights are loaded before the first is multiplied */
+    static constexpr int rows = panels * PANEL; /* of weights to a block                                    */
+    static constexpr int blocks = TILES == 1 && !ROUND ? 3
+                                  : TILES <= 2         ? 2
+                                                       : 1; /* of MOST_WARPS, on a multiprocessor */
 };
 
 /* The weights of one panel and window as operands: a[i] of instruction i. */
@@ -92,8 +97,7 @@ __device__ __forceinline__ void finish_tile(const fp8_gemv &p, int64_t column, i
 }
 
 template <class T, int TILES, bool ROUND>
-__global__ void __launch_bounds__(shape<TILES, ROUND>::warps *WARP,
-                                  shape<TILES, ROUND>::resident / shape<TILES, ROUND>::warps) mma_gemv(const fp8_gemv p)
+__global__ void __launch_bounds__(MOST_WARPS *WARP, shape<TILES, ROUND>::blocks) mma_gemv(const fp8_gemv p)
 {
     using s = shape<TILES, ROUND>;
     constexpr int PANELS = s::panels, WINDOWS = s::windows, ROWS = s::rows;
@@ -175,35 +179,34 @@ __global__ void __launch_bounds__(shape<TILES, ROUND>::warps *WARP,
         finish_tile<T, PANELS>(p, column, tile, sum[tile], sums);
 }
 
-/* A kernel, for up to `rows` rows of activations. */
-struct choice {
-    int64_t rows;
-    bool round;
-    void (*kernel)(fp8_gemv);
-    int columns, warps, resident; /* as in its shape */
-};
-
-template <class T, int TILES, bool ROUND> constexpr choice choice_of()
+/* By N and the device alone, so that rows of activations do not depend on how many there are. */
+int warps_of_block(const fp8_gemv *p)
 {
-    using s = shape<TILES, ROUND>;
-    return {TILES * TILE, ROUND, mma_gemv<T, TILES, ROUND>, s::rows, s::warps, s::resident};
+    const int64_t panels = (p->b.n - 1) / PANEL + 1;
+    int warps = FEWEST_WARPS;
+    while (warps < MOST_WARPS && panels * warps < static_cast<int64_t>(WANTED_WARPS) * p->multiprocessors)
+        warps *= 2;
+    return warps;
 }
 
 template <class T> cudaError_t launch_for(const fp8_gemv *p, cudaStream_t stream)
 {
-    static const choice choices[] = {choice_of<T, 1, true>(), choice_of<T, 1, false>(), choice_of<T, 2, false>(),
-                                     choice_of<T, 4, false>(), choice_of<T, 8, false>()};
-    const choice *c = choices;
+    static const struct {
+        int rows; /* of activations, at most */
+        bool round;
+        void (*kernel)(fp8_gemv);
+        int columns; /* of the output, to a block */
+    } choices[] = {{1 * TILE, true, mma_gemv<T, 1, true>, shape<1, true>::rows},
+                   {1 * TILE, false, mma_gemv<T, 1, false>, shape<1, false>::rows},
+                   {2 * TILE, false, mma_gemv<T, 2, false>, shape<2, false>::rows},
+                   {4 * TILE, false, mma_gemv<T, 4, false>, shape<4, false>::rows},
+                   {8 * TILE, false, mma_gemv<T, 8, false>, shape<8, false>::rows}};
+    const auto *c = choices;
     while (c->rows < p->m || c->round != p->round)
         c++;
-    /* The fewest warps that share K and fill the multiprocessors. */
-    const int64_t blocks = (p->b.n - 1) / c->columns + 1;
-    int warps = FEWEST_WARPS;
-    while (warps < c->warps && blocks * warps < static_cast<int64_t>(c->resident) * p->multiprocessors)
-        warps *= 2;
-    const int floats = static_cast<int>(c->rows) + warps * c->columns * SUM_STRIDE;
-    return launch(c->kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(warps * WARP)),
-                  floats * sizeof(float), stream, *p);
+    const int warps = warps_of_block(p), floats = c->rows + warps * c->columns * SUM_STRIDE;
+    const dim3 grid(static_cast<unsigned>((p->b.n - 1) / c->columns + 1)), block(static_cast<unsigned>(warps * WARP));
+    return launch(c->kernel, grid, block, floats * sizeof(float), stream, *p);
 }
 
 } // namespace

@@ -185,6 +185,32 @@ void many_columns()
     expect_case(c);
 }
 
+/* The bits of a row do not depend on the rows beside it. */
+void rows_alone()
+{
+    for (way by : {way::MMA, way::WARP})
+        for (rounding round : roundings) {
+            fp8_case c = case_of(by, TDM_F16, by == way::MMA ? 40 : 16, 50, 1088, 1, 64);
+            c.round = round;
+            fp8_problem all(c);
+            expect_none(all.check(), label_of(c));
+            const size_t a_row = static_cast<size_t>(all.desc.a.stride[0]);
+            const size_t out_row = static_cast<size_t>(all.desc.out.stride[0]);
+            for (int64_t m = 0; m < c.m; m += 5) {
+                fp8_case one = c;
+                one.m = 1;
+                fp8_problem alone(one);
+                alone.b = all.b;
+                alone.b_scale = all.b_scale;
+                std::memcpy(alone.a.data(), all.a.data() + static_cast<size_t>(m) * a_row, a_row);
+                expect_none(alone.check(), label_of(one));
+                expect_none(
+                    compare_bytes("row", alone.out.data(), all.out.data() + static_cast<size_t>(m) * out_row, out_row),
+                    label_of(c) + ", and alone");
+            }
+        }
+}
+
 /* ---- values ------------------------------------------------------------------------------------ */
 
 /* Every code as a weight, in every place of a vector load. NaN codes stay in their column. */
@@ -263,6 +289,22 @@ void odd_scales()
         }
 }
 
+/* Byte 0 of E8M0 is 2^-127, which bf16 and f32 hold as a subnormal. */
+void smallest_scale()
+{
+    for (way by : ways) {
+        fp8_case c = case_of(by, TDM_BF16, 2, 20, 256);
+        c.scale_dtype = TDM_E8M0;
+        fp8_problem p(c);
+        std::memset(p.b_scale.data(), 0, p.b_scale.size());
+        std::memset(p.b.data(), 0x38, p.b.size()); /* 1 */
+        for (int64_t i = 0; i < c.m * c.k; i++)
+            p.put_a(i / c.k, i % c.k, i % c.k == 77);
+        expect_none(p.check_exact(std::vector<double>(static_cast<size_t>(c.m * c.n), 0x1p-127)),
+                    label_of(c) + ", the smallest scale");
+    }
+}
+
 /* ---- W8A8 ------------------------------------------------------------------------------------- */
 
 void given_scales()
@@ -324,12 +366,14 @@ const struct {
               {"one_weight", one_weight},
               {"rows", rows},
               {"coarse_sums", coarse_sums},
+              {"rows_alone", rows_alone},
               {"blocks", blocks},
               {"many_columns", many_columns},
               {"codes", codes},
               {"odd_activations", odd_activations},
               {"scales", scales},
               {"odd_scales", odd_scales},
+              {"smallest_scale", smallest_scale},
               {"given_scales", given_scales},
               {"ties", ties},
               {"scales_of_rows", scales_of_rows}};

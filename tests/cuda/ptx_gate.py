@@ -36,15 +36,14 @@ LOCAL = (r"\.local\b", r"\b(LDL|STL)\b")
 # source: (kernel, as its demangled name begins, what it has, what it has not, registers at most)
 RULES = {
     "fp8_mma_gemv.cu": [
-        (r"mma_gemv<\w+, 1, false>", [VECTOR_LOAD, MMA, SHUFFLE, BARRIER], [], 64),
+        (r"mma_gemv<\w+, 1, false>", [VECTOR_LOAD, MMA, SHUFFLE, BARRIER], [], 80),
         (r"mma_gemv<\w+, 1, true>", [VECTOR_LOAD, MMA, SHUFFLE, BARRIER], [], 128),
         (r"mma_gemv<\w+, 2, false>", [VECTOR_LOAD, MMA, SHUFFLE, BARRIER], [], 128),
         (r"mma_gemv<\w+, [48], false>", [VECTOR_LOAD, MMA, SHUFFLE, BARRIER], [], 255),
     ],
     "fp8_warp_gemv.cu": [
         (r"warp_gemv<\w+, 1, true>", [VECTOR_LOAD, SHUFFLE], [], 80),
-        (r"warp_gemv<\w+, [24], true>", [VECTOR_LOAD, SHUFFLE], [], 112),
-        (r"warp_gemv<\w+, 8, true>", [VECTOR_LOAD, SHUFFLE], [], 168),
+        (r"warp_gemv<\w+, [248], true>", [VECTOR_LOAD, SHUFFLE], [], 168),
         (r"warp_gemv<\w+, 1, false>", [SHUFFLE], [VECTOR_LOAD], 80),
     ],
     "gqa.cu": [
