@@ -9,10 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace shim
@@ -38,7 +38,6 @@ struct gpu_thread {
         fiber_release(stack);
     }
     fiber stack;
-    bool prepared = false;
     int number = 0;
     dim3 index;
     state now = state::done;
@@ -53,7 +52,6 @@ struct gpu_thread {
 /* One for all threads of the host: who runs a kernel holds the lock of queue.h. */
 struct engine {
     fiber home;
-    std::thread::id home_thread; /* that home is the stack of */
     std::unique_ptr<gpu_thread[]> set[SETS];
     gpu_thread *threads = nullptr; /* of the block that runs */
     gpu_thread *current = nullptr;
@@ -64,6 +62,8 @@ struct engine {
     std::string chosen;
     bool coarse = false, failed = false;
     char misuse[512] = "";
+    /* Lanes of each warp that wait in an operation, and that cannot come to one: at a barrier, or done. */
+    unsigned waiting[MOST_THREADS / WARP_SIZE] = {}, absent[MOST_THREADS / WARP_SIZE] = {};
     char launch_token = 0, finish_token = 0;
     char barrier_token[SETS][2] = {}, warp_token[SETS][MOST_THREADS / WARP_SIZE][2] = {};
     int set_index = 0;
@@ -107,6 +107,7 @@ void thread_entry()
         e.running->body();
         order_release(&e.finish_token);
         e.current->now = state::done;
+        e.absent[e.current->number / WARP_SIZE] |= 1u << lane();
         wait();
     }
 }
@@ -151,6 +152,17 @@ void check_partners(const gpu_thread &me)
             check_partner(me, warp_of(&me)[i], i);
 }
 
+/* The same in most cases, and quickly: a look at one of those that wait. */
+void check_some_partners(const gpu_thread &me, unsigned waiting, unsigned absent)
+{
+    if (absent & me.mask)
+        check_partners(me);
+    else if (waiting & me.mask) {
+        const int first = __builtin_ctz(waiting & me.mask);
+        check_partner(me, warp_of(&me)[first], first);
+    }
+}
+
 /* After a complaint: nobody goes on with this thread. */
 [[noreturn]] void leave()
 {
@@ -183,6 +195,7 @@ void execute(gpu_thread *warp, const gpu_thread &me)
     for (int lane = 0; lane < WARP_SIZE; lane++)
         if (me.mask >> lane & 1)
             warp[lane].now = state::ready;
+    e.waiting[me.number / WARP_SIZE] &= ~me.mask;
 }
 
 } // namespace
@@ -201,19 +214,19 @@ void collective(warp_op op, unsigned mask, int from, warp_words &words, site at)
         misuse(at, "%s: the mask %08x is without the calling lane %u", name(op), mask, lane());
     if (op >= warp_op::mma_f16 && mask != 0xffffffffu)
         misuse(at, "mma with mask %08x, want the whole warp", mask);
-    bool all = true;
-    me.now = state::at_warp;
-    for (int i = 0; i < WARP_SIZE; i++) {
-        if (!(mask >> i & 1))
-            continue;
-        if (!exists(warp, i))
+    const int number = me.number / WARP_SIZE;
+    for (int i = WARP_SIZE - 1; i >= 0 && !exists(warp, i); i--)
+        if (mask >> i & 1)
             misuse(at, "%s: lane %d of the mask %08x does not exist", name(op), i, mask);
-        all = all && warp[i].now == state::at_warp;
-    }
-    check_partners(me);
+    check_some_partners(me, e.waiting[number], e.absent[number]);
+    me.now = state::at_warp;
+    e.waiting[number] |= 1u << lane();
+    const bool all = (e.waiting[number] & mask) == mask;
+    if (all)
+        check_partners(me);
     if (e.failed)
         leave();
-    char *token = e.warp_token[e.set_index][me.number / WARP_SIZE];
+    char *token = e.warp_token[e.set_index][number];
     if (op == warp_op::sync) /* shuffles order no memory */
         order_release(&token[me.warp_syncs % 2]);
     if (all)
@@ -228,6 +241,7 @@ void barrier(site at)
     gpu_thread &me = *e.current;
     me.at = at;
     me.now = state::at_barrier;
+    e.absent[me.number / WARP_SIZE] |= 1u << lane();
     order_release(&e.barrier_token[e.set_index][me.barriers % 2]);
     wait();
     order_acquire(&e.barrier_token[e.set_index][me.barriers++ % 2]);
@@ -266,6 +280,7 @@ void open_barrier()
     }
     for (int i = 0; i < e.count; i++)
         e.threads[i].now = state::ready;
+    std::fill(std::begin(e.absent), std::end(e.absent), 0u);
 }
 
 /* Nothing can run: the block is done, at a barrier, or stuck. True when it goes on. */
@@ -318,17 +333,26 @@ void start_threads()
 {
     e.set_index = (e.set_index + 1) % SETS;
     e.threads = e.set[e.set_index].get();
+    std::fill(std::begin(e.waiting), std::end(e.waiting), 0u);
+    std::fill(std::begin(e.absent), std::end(e.absent), 0u);
     for (int i = 0; i < e.count; i++) {
         gpu_thread &t = e.threads[i];
         const unsigned n = static_cast<unsigned>(i);
-        if (!t.prepared)
+        if (!t.stack.stack)
             fiber_prepare(t.stack, thread_entry);
-        t.prepared = true;
         t.number = i;
         t.index = dim3(n % block_size.x, n / block_size.x % block_size.y, n / block_size.x / block_size.y);
         t.now = state::ready;
         t.barriers = t.warp_syncs = 0;
     }
+}
+
+/* They stopped anywhere. */
+void abandon_threads()
+{
+    for (auto &set : e.set)
+        for (int i = 0; i < e.count; i++)
+            fiber_release(set[i].stack);
 }
 
 /* Shared memory of one block, of the exact size, holding NaN in every format. Freed when the kernel is done: to
@@ -361,9 +385,7 @@ void prepare_engine()
     if (!e.set[0])
         for (auto &set : e.set)
             set.reset(new gpu_thread[MOST_THREADS]);
-    if (e.home_thread != std::this_thread::get_id())
-        fiber_adopt(e.home);
-    e.home_thread = std::this_thread::get_id();
+    fiber_adopt(e.home);
     apply_order(getenv("SHIM_ORDER"));
 }
 
@@ -405,11 +427,10 @@ bool run(const kernel &k)
 #endif
     }
     order_acquire(&e.finish_token);
-    for (auto &set : e.set)
-        for (int i = 0; i < e.count && e.failed; i++)
-            set[i].prepared = false; /* abandoned anywhere */
     e.running = nullptr;
     fesetenv(&of_host);
+    if (e.failed)
+        abandon_threads();
     return !e.failed;
 }
 

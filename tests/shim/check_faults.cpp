@@ -66,7 +66,7 @@ void run(void (*kernel)(float *), unsigned blocks, unsigned threads, float *out)
 void no_barrier()
 {
     const device_array<float> out(64);
-    run(has_barriers, 3, 64, out.get());
+    run(has_barriers, 1, 64, out.get());
     run(forgets_barrier, 1, 64, out.get());
 }
 

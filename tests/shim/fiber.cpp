@@ -84,43 +84,31 @@ static char *new_stack()
     return static_cast<char *>(map) + page;
 }
 
-void fiber_release(fiber &f)
-{
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    if (f.stack)
-        munmap(f.stack - page, f.stack_bytes + page);
-#if defined(SHIM_TSAN)
-    if (f.tsan)
-        __tsan_destroy_fiber(f.tsan);
-#endif
-}
-
 void fiber_adopt(fiber &self)
 {
-    pthread_attr_t attributes;
-    void *low;
-    pthread_getattr_np(pthread_self(), &attributes);
-    pthread_attr_getstack(&attributes, &low, &self.stack_bytes);
-    pthread_attr_destroy(&attributes);
+#if defined(SHIM_ASAN)
+    thread_local void *low = nullptr;
+    thread_local size_t bytes = 0;
+    if (!low) {
+        pthread_attr_t attributes;
+        pthread_getattr_np(pthread_self(), &attributes);
+        pthread_attr_getstack(&attributes, &low, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
     self.stack = static_cast<char *>(low);
+    self.stack_bytes = bytes;
+#endif
 #if defined(SHIM_TSAN)
     self.tsan = __tsan_get_current_fiber();
 #endif
+    (void)self;
 }
 
 void fiber_prepare(fiber &f, void (*entry)())
 {
-    if (!f.stack) {
-        f.stack = new_stack();
-        f.stack_bytes = STACK_BYTES;
-    }
-#if defined(SHIM_ASAN)
-    __asan_unpoison_memory_region(f.stack, f.stack_bytes); /* frames that were given up */
-    f.asan = nullptr;
-#endif
+    f.stack = new_stack();
+    f.stack_bytes = STACK_BYTES;
 #if defined(SHIM_TSAN)
-    if (f.tsan)
-        __tsan_destroy_fiber(f.tsan);
     f.tsan = __tsan_create_fiber(0);
 #endif
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -132,6 +120,21 @@ void fiber_prepare(fiber &f, void (*entry)())
     f.context.uc_link = nullptr;
     makecontext(&f.context, entry, 0);
 #endif
+}
+
+void fiber_release(fiber &f)
+{
+    if (!f.stack)
+        return;
+#if defined(SHIM_ASAN)
+    __asan_unpoison_memory_region(f.stack, f.stack_bytes); /* frames that were given up */
+#endif
+#if defined(SHIM_TSAN)
+    __tsan_destroy_fiber(f.tsan);
+#endif
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    munmap(f.stack - page, f.stack_bytes + page);
+    f = fiber{};
 }
 
 void fiber_enter()

@@ -24,10 +24,10 @@ struct fiber {
 /* The fiber that the calling thread is now. */
 void fiber_adopt(fiber &self);
 
-/* Make it run `entry`, which never returns, from the start: with a stack of its own, taken the first time. */
+/* Make it run `entry`, which never returns, from the start: with a stack of its own. */
 void fiber_prepare(fiber &f, void (*entry)());
 
-/* Give its stack back. */
+/* Give up what it was doing, and its stack. */
 void fiber_release(fiber &f);
 
 /* What every fiber does first. */
