@@ -7,6 +7,13 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 
+set(shim_sanitizer)
+if(TANDEM_SANITIZE MATCHES "address")
+  set(shim_sanitizer SHIM_ASAN)
+elseif(TANDEM_SANITIZE MATCHES "thread")
+  set(shim_sanitizer SHIM_TSAN)
+endif()
+
 # What is compiled over the shim.
 function(shim_objects name)
   add_library(${name} OBJECT ${ARGN})
@@ -14,14 +21,15 @@ function(shim_objects name)
   target_link_libraries(${name} PRIVATE tandem_flags)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
                                            CXX_EXTENSIONS OFF)
-  target_compile_definitions(${name} PRIVATE $<$<BOOL:$<FILTER:${TANDEM_SANITIZE},INCLUDE,address>>:SHIM_ASAN>
-                                             $<$<STREQUAL:${TANDEM_SANITIZE},thread>:SHIM_TSAN>)
+  target_compile_definitions(${name} PRIVATE ${shim_sanitizer})
 endfunction()
 
 shim_objects(shim_engine shim/fiber.cpp shim/block.cpp shim/warp.cpp)
 # They move data between fibers on purpose. As an option of the sources it comes behind -fsanitize.
-set_source_files_properties(shim/fiber.cpp shim/block.cpp shim/warp.cpp PROPERTIES
-                            COMPILE_OPTIONS $<$<STREQUAL:${TANDEM_SANITIZE},thread>:-fno-sanitize=thread>)
+if(TANDEM_SANITIZE MATCHES "thread")
+  set_source_files_properties(shim/fiber.cpp shim/block.cpp shim/warp.cpp PROPERTIES COMPILE_OPTIONS
+                              -fno-sanitize=thread)
+endif()
 shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
 set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
 shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
@@ -77,7 +85,7 @@ endif()
 tandem_program(attention_check cuda/attention_check.c ops/append_problem.c ops/gqa_inputs.c ops/gqa_problem.c
                ops/problem.c ops/variants.c ../bench/shapes.c)
 add_dependencies(attention_check tandem_cuda_shim)
-if(TANDEM_SANITIZE STREQUAL "thread")
+if(TANDEM_SANITIZE MATCHES "thread")
   set(attention_orders reverse) # races show in any
 else()
   set(attention_orders forward reverse 1)
