@@ -26,7 +26,7 @@ test_variant() {
 }
 
 need build python test aarch64
-venv examples/requirements.txt tests/compat/requirements.txt
+venv examples/requirements.txt tests/compat/requirements.txt tests/cuda/requirements.txt
 fetch_model
 test_variant release -DPython3_EXECUTABLE="$python" -DTANDEM_MODEL="$PWD/$model" "$@"
 test_variant asan -DPython3_EXECUTABLE="$python" "$@"

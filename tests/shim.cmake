@@ -93,32 +93,15 @@ endif()
 tandem_check(attention_check shim 1800 ${CMAKE_COMMAND} -E env TEST_DEVICE=cuda "TEST_PLUGIN=${shim_plugin}"
              $<TARGET_FILE:attention_check> ${attention_orders})
 
-# The kernels by their launchers, in several orders of threads and blocks: a missing barrier changes an output.
-set(shim_parts shim_engine shim_runtime shim_kernels shim_backend)
-add_executable(fp8_check cuda/fp8_check.cpp cuda/fp8_case.cpp)
-foreach(part IN LISTS shim_parts)
-  target_sources(fp8_check PRIVATE $<TARGET_OBJECTS:${part}>)
-endforeach()
-target_include_directories(fp8_check PRIVATE shim "${PROJECT_SOURCE_DIR}")
-target_link_libraries(fp8_check PRIVATE tandem_reference tandem_flags m)
-set_target_properties(fp8_check PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
-if(TANDEM_SANITIZE)
-  set(orders 7)
-else()
-  set(orders forward reverse 7)
-endif()
-foreach(order IN LISTS orders)
-  tandem_check(fp8_check_${order} cuda 1800 fp8_check)
-  set_tests_properties(fp8_check_${order} PROPERTIES ENVIRONMENT SHIM_ORDER=${order})
-endforeach()
+tandem_kernel_check(fp8_check 1800 cuda/fp8_check.cpp cuda/fp8_values.cpp cuda/fp8_case.cpp)
 
-# Do they bite? The other changes of mutate.py are made by scripts/nightly.sh.
+# Do its checks bite? scripts/nightly.sh makes all changes of mutate.py.
 if(NOT TANDEM_SANITIZE)
-  set(objects $<TARGET_OBJECTS:fp8_check> $<TARGET_FILE:tandem_reference> $<TARGET_FILE:tandem_internal>)
-  foreach(part IN LISTS shim_parts)
-    list(APPEND objects $<TARGET_OBJECTS:${part}>)
+  set(parts $<TARGET_FILE:tandem_reference> $<TARGET_FILE:tandem_internal>)
+  foreach(objects IN ITEMS fp8_check_objects shim_engine shim_runtime shim_kernels shim_backend)
+    list(PREPEND parts $<TARGET_OBJECTS:${objects}>)
   endforeach()
-  file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" CONTENT "$<JOIN:${objects},\n>\n")
-  tandem_check(fp8_mutants cuda 1800 "${python}" "${here}/cuda/mutate.py" --quick "${CMAKE_CXX_COMPILER}"
+  file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" CONTENT "$<JOIN:${parts},\n>\n")
+  tandem_check(fp8_mutants shim 1800 "${python}" "${here}/cuda/mutate.py" --quick "${CMAKE_CXX_COMPILER}"
                "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" "${PROJECT_SOURCE_DIR}")
 endif()

@@ -1,6 +1,6 @@
 #include "fp8_case.h"
 
-#include "device_memory.h"
+#include "kernel_check.h"
 
 extern "C" {
 #include "tests/reference/formats.h"
@@ -17,7 +17,6 @@ namespace
 {
 
 constexpr int OUTPUT_FILL = 0xA5;
-int failed;
 
 bool is_mma_or_vectors(way by)
 {
@@ -282,18 +281,11 @@ const char *fp8_problem::check_exact(const std::vector<double> &want)
 
 void expect_none(const char *bad, const std::string &label)
 {
-    if (bad)
-        std::printf("FAILED: %s: %s\n", label.c_str(), bad);
-    failed += bad != nullptr;
+    expect(!bad, "%s: %s", label.c_str(), bad ? bad : "");
 }
 
 void expect_case(const fp8_case &c)
 {
     fp8_problem problem(c);
     expect_none(problem.check(), label_of(c));
-}
-
-int failures()
-{
-    return failed;
 }

@@ -55,9 +55,8 @@ class fp8_problem
     tdm_fp8_matmul_args args();
 };
 
-/* Run a case and count it; says what failed. */
+/* Run a case; count and print what is wrong. */
 void expect_case(const fp8_case &c);
 void expect_none(const char *bad, const std::string &label);
-int failures();
 
 #endif

@@ -5,7 +5,6 @@ to fail. Exit code 1 when a change is not seen.
 usage: mutate.py [--quick] CXX LINK_FILE SOURCE_DIR   --quick: only the changes marked so
 """
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ from pathlib import Path
 
 FLAGS = ["-std=c++17", "-O1", "-ffp-contract=off", "-D_DEFAULT_SOURCE", "-w", "-fPIC", "-x", "c++"]
 KERNELS = ["fp8_dequant.cu", "fp8_mma_gemv.cu", "fp8_round.cu", "fp8_warp_gemv.cu"]
-ORDERS = ["forward", "reverse", "7"]
 SECONDS = 300
 
 # source: (what stands there, what to put in its place, the groups of fp8_check that must see it, whether it is quick)
@@ -74,13 +72,10 @@ def run(command, **options):
 
 
 def is_seen(program, groups):
-    for order in ORDERS:
-        try:
-            if run([program, *groups.split()], timeout=SECONDS, env={**os.environ, "SHIM_ORDER": order}).returncode:
-                return True
-        except subprocess.TimeoutExpired:
-            return True
-    return False
+    try:
+        return run([program, *groups.split()], timeout=SECONDS).returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
 
 
 def build(wanted, folder, changed):

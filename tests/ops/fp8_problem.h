@@ -26,6 +26,7 @@ struct fp8_problem {
     tdm_fp8_matmul_args args;
     struct guard a, b, b_scale, bias, a_scale;
     struct expected expected;
+    struct expected widened; /* of the row that multiplies weights which were widened before; empty on the CPU */
 };
 
 /* Weights are any code but NaN. The data may be changed until fp8_problem_expect. */

@@ -116,6 +116,7 @@ static const char *run_one(struct problem *problem, const struct variant *varian
     if (!forced)
         return explain(variant->label, threads, tdm_last_error());
     choose_order(threads);
+    problem->impl = variant->impl;
     tdm_status status = problem_run(problem, forced->ctx);
     const char *bad = status && status != TDM_UNSUPPORTED ? tdm_last_error() : NULL;
     if (status == TDM_UNSUPPORTED && may_refuse(tdm_last_error()))

@@ -22,6 +22,7 @@ struct problem {
     struct output output[MAX_OUTPUTS];
     int outputs;
     bool approximate; /* run the approximate variants, and those alone */
+    const char *impl; /* the row that ran                              */
     /* NULL when the outputs are right, else what is wrong with them. */
     const char *(*check)(const struct problem *problem);
 };

@@ -2,6 +2,7 @@
  * whether lse is asked for. And steps give what one prefill gives, within the bound. */
 #include "gqa_problem.h"
 #include "indices.h"
+#include "tests/reference/device.h"
 #include "tests/reference/tensor.h"
 #include "types.h"
 
@@ -241,12 +242,15 @@ static const char *repeat_body(struct problem *problem, tdm_ctx *ctx, void *arg)
     struct kept first = keep(problem);
     tdm_op *op = NULL;
     tdm_workspace *workspace = NULL;
-    const char *bad = NULL;
-    if (tdm_gqa_create(ctx, (tdm_device){TDM_CPU, 0}, problem->desc, &op) ||
-        tdm_workspace_create(op, NULL, 0, &workspace))
+    const char *bad = test_lend_guards(ctx);
+    if (!bad && (tdm_gqa_create(ctx, test_device(), problem->desc, &op) ||
+                 tdm_workspace_create(op, NULL, 0, &workspace)))
         bad = tdm_last_error();
     for (int i = 0; i < 3 && !bad; i++)
         bad = tdm_gqa_run(op, workspace, NULL, problem->args) ? tdm_last_error() : NULL;
+    if (!bad && tdm_stream_sync(ctx, test_device(), NULL))
+        bad = tdm_last_error();
+    test_take_guards_back(ctx);
     tdm_workspace_destroy(workspace);
     tdm_op_destroy(op);
     const char *differs = compare_kept(problem, &first);

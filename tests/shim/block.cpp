@@ -92,16 +92,28 @@ __attribute__((format(printf, 3, 4))) void complain(const gpu_thread *who, site 
     va_end(values);
 }
 
+/* After a failure: nobody goes on with this thread. */
+[[noreturn]] void leave()
+{
+    order_release(&e.finish_token);
+    e.current->now = state::done;
+    fiber_switch(e.current->stack, e.home);
+    abort();
+}
+
 /* Let others run until this thread is ready again. */
 void wait()
 {
-    gpu_thread *me = e.current;
-    fiber_switch(me->stack, e.home);
+    fiber_switch(e.current->stack, e.home);
+    if (e.failed)
+        leave();
 }
 
 void thread_entry()
 {
     fiber_enter();
+    if (e.failed)
+        leave();
     for (;;) {
         order_acquire(&e.launch_token);
         e.running->body();
@@ -161,13 +173,6 @@ void check_some_partners(const gpu_thread &me, unsigned waiting, unsigned absent
         const int first = __builtin_ctz(waiting & me.mask);
         check_partner(me, warp_of(&me)[first], first);
     }
-}
-
-/* After a complaint: nobody goes on with this thread. */
-[[noreturn]] void leave()
-{
-    fiber_switch(e.current->stack, e.home);
-    abort();
 }
 
 void shuffle(gpu_thread *warp, const gpu_thread &me)
@@ -347,12 +352,17 @@ void start_threads()
     }
 }
 
-/* They stopped anywhere. */
+/* Threads stopped anywhere: each leaves. */
 void abandon_threads()
 {
     for (auto &set : e.set)
-        for (int i = 0; i < e.count; i++)
+        for (int i = 0; i < e.count; i++) {
+            e.current = &set[i];
+            if (set[i].now != state::done)
+                fiber_switch(e.home, set[i].stack);
             fiber_release(set[i].stack);
+        }
+    e.current = nullptr;
 }
 
 /* Shared memory of one block, of the exact size, holding NaN in every format. Freed when the kernel is done: to
@@ -426,11 +436,11 @@ bool run(const kernel &k)
         shared.clear();
 #endif
     }
+    if (e.failed)
+        abandon_threads();
     order_acquire(&e.finish_token);
     e.running = nullptr;
     fesetenv(&of_host);
-    if (e.failed)
-        abandon_threads();
     return !e.failed;
 }
 

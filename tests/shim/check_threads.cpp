@@ -16,7 +16,7 @@ namespace
 __global__ void divide(float *out, float x, float y)
 {
     __syncthreads();
-    out[threadIdx.x] = __fdiv_rn(x, y);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = __fdiv_rn(x, y);
 }
 
 std::atomic<int> clock_of_threads;
@@ -169,16 +169,16 @@ void check_limits()
 /* Whichever thread of the host waits runs the kernels, with fibers that it does not keep, and a GPU's rounding. */
 void check_host_threads()
 {
-    enum { HOST_THREADS = 40, THREADS = 1024 };
-    const device_array<float> out(THREADS);
+    enum { HOST_THREADS = 40, BLOCKS = 2, THREADS = 1024 };
+    const device_array<float> out(BLOCKS * THREADS);
     const volatile float one = 1, three = 3;
     const float third = one / three;
     for (int i = 0; i < HOST_THREADS; i++)
         std::thread([&] {
             fesetround(i % 2 ? FE_UPWARD : FE_DOWNWARD);
-            launch(divide, dim3(2), dim3(THREADS), 0, nullptr, out.get(), 1.f, 3.f);
+            launch(divide, dim3(BLOCKS), dim3(THREADS), 0, nullptr, out.get(), 1.f, 3.f);
             const std::vector<float> got = out.values();
-            expect(std::count(got.begin(), got.end(), third) == THREADS, "1 / 3 is %a", static_cast<double>(got[0]));
+            expect(std::count(got.begin(), got.end(), third) == BLOCKS * THREADS, "1 / 3 is %a", static_cast<double>(got[0]));
             expect(fegetround() == (i % 2 ? FE_UPWARD : FE_DOWNWARD), "the host's rounding is lost");
         }).join();
 }
