@@ -8,10 +8,12 @@ endif()
 enable_language(CXX)
 
 set(shim_sanitizer)
+set(shim_engine_options)
 if(TANDEM_SANITIZE MATCHES "address")
   set(shim_sanitizer SHIM_ASAN)
 elseif(TANDEM_SANITIZE MATCHES "thread")
   set(shim_sanitizer SHIM_TSAN)
+  set(shim_engine_options -fno-sanitize=thread)
 endif()
 
 # What is compiled over the shim.
@@ -26,10 +28,8 @@ endfunction()
 
 shim_objects(shim_engine shim/fiber.cpp shim/block.cpp shim/warp.cpp)
 # They move data between fibers on purpose. As an option of the sources it comes behind -fsanitize.
-if(TANDEM_SANITIZE MATCHES "thread")
-  set_source_files_properties(shim/fiber.cpp shim/block.cpp shim/warp.cpp PROPERTIES COMPILE_OPTIONS
-                              -fno-sanitize=thread)
-endif()
+set_source_files_properties(shim/fiber.cpp shim/block.cpp shim/warp.cpp PROPERTIES
+                            COMPILE_OPTIONS "${shim_engine_options}")
 shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
 set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
 shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
@@ -85,7 +85,7 @@ endif()
 tandem_program(attention_check cuda/attention_check.c ops/append_problem.c ops/gqa_inputs.c ops/gqa_problem.c
                ops/problem.c ops/variants.c ../bench/shapes.c)
 add_dependencies(attention_check tandem_cuda_shim)
-if(TANDEM_SANITIZE MATCHES "thread")
+if(TANDEM_SANITIZE STREQUAL "thread")
   set(attention_orders reverse) # races show in any
 else()
   set(attention_orders forward reverse 1)
