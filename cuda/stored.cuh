@@ -166,7 +166,7 @@ __device__ __forceinline__ uint8_t byte_of(const float *x, const head_rows &to, 
     int pair = 0x88; /* two zeros */
 #pragma unroll 1
     for (int c = 2 * i; c < min(2 * i + 2, to.channels); c++)
-        pair += code_of(x[c], scale_at(to, row, c), TDM_I4) << 4 * (c % 2);
+        pair += code_of(x[c], scale_at(to, row, c), TDM_I4) * (c % 2 ? 16 : 1);
     return static_cast<uint8_t>(pair);
 }
 

@@ -7,6 +7,15 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 
+set(shim_sanitizer)
+set(shim_engine_options)
+if(TANDEM_SANITIZE MATCHES "address")
+  set(shim_sanitizer SHIM_ASAN)
+elseif(TANDEM_SANITIZE MATCHES "thread")
+  set(shim_sanitizer SHIM_TSAN)
+  set(shim_engine_options -fno-sanitize=thread)
+endif()
+
 # What is compiled over the shim.
 function(shim_objects name)
   add_library(${name} OBJECT ${ARGN})
@@ -14,14 +23,13 @@ function(shim_objects name)
   target_link_libraries(${name} PRIVATE tandem_flags)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
                                            CXX_EXTENSIONS OFF)
-  target_compile_definitions(${name} PRIVATE $<$<BOOL:$<FILTER:${TANDEM_SANITIZE},INCLUDE,address>>:SHIM_ASAN>
-                                             $<$<STREQUAL:${TANDEM_SANITIZE},thread>:SHIM_TSAN>)
+  target_compile_definitions(${name} PRIVATE ${shim_sanitizer})
 endfunction()
 
 shim_objects(shim_engine shim/fiber.cpp shim/block.cpp shim/warp.cpp)
 # They move data between fibers on purpose. As an option of the sources it comes behind -fsanitize.
 set_source_files_properties(shim/fiber.cpp shim/block.cpp shim/warp.cpp PROPERTIES
-                            COMPILE_OPTIONS $<$<STREQUAL:${TANDEM_SANITIZE},thread>:-fno-sanitize=thread>)
+                            COMPILE_OPTIONS "${shim_engine_options}")
 shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
 set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
 shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
