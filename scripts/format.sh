@@ -9,4 +9,4 @@ case ${1-} in
 "") mode=-i ;;
 *) echo "usage: scripts/format.sh [--check]" && exit 2 ;;
 esac
-find . -path ./build -prune -o \( -name '*.[ch]' -o -name '*.cpp' \) -print | xargs clang-format $mode
+find . -path ./build -prune -o \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print | xargs clang-format $mode

@@ -14,7 +14,7 @@ here=$source/tests/install
 mkdir -p "$work"
 if [ -z "${4-}" ]; then
     echo "== build, $kind"
-    cmake -S "$source" -B "$build" -DBUILD_SHARED_LIBS=$shared -DTANDEM_TESTS=OFF -DTANDEM_EXAMPLES=OFF
+    cmake -S "$source" -B "$build" -DBUILD_SHARED_LIBS=$shared -DTANDEM_TESTS=OFF -DTANDEM_EXAMPLES=OFF -DTANDEM_CUDA=OFF
     cmake --build "$build"
 fi
 

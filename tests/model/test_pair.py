@@ -131,7 +131,8 @@ def check_refusals(suite, path, plugin):
     for what, variables, args, words in (
         ("no plugin", {"TANDEM_CUDA_PLUGIN": "/nonexistent"}, SPLIT, ["--device cuda: ", "/nonexistent"]),
         ("an old GPU", {"SHIM_DEVICES": "75"}, SPLIT, ["compute capability 7.5"]),
-        ("too little memory", {"SHIM_MEMORY": "100000"}, SPLIT, ["weights: ", "TDM_NO_MEMORY"]),
+        ("no room to stage", {"SHIM_MEMORY": "100000"}, SPLIT, ["staging: ", "TDM_NO_MEMORY"]),
+        ("no room for weights", {"SHIM_MEMORY": str((16 << 20) + 100000)}, SPLIT, ["weights: ", "TDM_NO_MEMORY"]),
         ("attention alone", {}, ["--attention", "cuda"], ["--attention cuda", "--device cuda"]),
         ("a device of another kind", {}, ["--device", "tpu"], ["--device: got tpu, want cpu or cuda"]),
     ):

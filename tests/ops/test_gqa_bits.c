@@ -243,8 +243,8 @@ static const char *repeat_body(struct problem *problem, tdm_ctx *ctx, void *arg)
     tdm_op *op = NULL;
     tdm_workspace *workspace = NULL;
     const char *bad = test_lend_guards(ctx);
-    if (!bad && (tdm_gqa_create(ctx, test_device(), problem->desc, &op) ||
-                 tdm_workspace_create(op, NULL, 0, &workspace)))
+    if (!bad &&
+        (tdm_gqa_create(ctx, test_device(), problem->desc, &op) || tdm_workspace_create(op, NULL, 0, &workspace)))
         bad = tdm_last_error();
     for (int i = 0; i < 3 && !bad; i++)
         bad = tdm_gqa_run(op, workspace, NULL, problem->args) ? tdm_last_error() : NULL;

@@ -178,7 +178,8 @@ void check_host_threads()
             fesetround(i % 2 ? FE_UPWARD : FE_DOWNWARD);
             launch(divide, dim3(BLOCKS), dim3(THREADS), 0, nullptr, out.get(), 1.f, 3.f);
             const std::vector<float> got = out.values();
-            expect(std::count(got.begin(), got.end(), third) == BLOCKS * THREADS, "1 / 3 is %a", static_cast<double>(got[0]));
+            expect(std::count(got.begin(), got.end(), third) == BLOCKS * THREADS, "1 / 3 is %a",
+                   static_cast<double>(got[0]));
             expect(fegetround() == (i % 2 ? FE_UPWARD : FE_DOWNWARD), "the host's rounding is lost");
         }).join();
 }
