@@ -176,8 +176,7 @@ __device__ __forceinline__ void attend(const gqa_params &p, const gqa_keys &keys
         __syncthreads();
         for (int r = static_cast<int>(threadIdx.x / WARP); r < R; r += WARPS)
             soften<R>(t, r, first);
-        __syncthreads();
-        add_values<R>(p, t, o, v, first, n);
+        add_values<R>(p, t, o, v, first, n); /* has a barrier before it reads p */
     }
 }
 
