@@ -228,7 +228,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (kind != cudaMemcpyDefault || !lies_well(to, bytes) || !lies_well(from, bytes))
         return report(cudaErrorInvalidValue);
     return report(enqueue(stream, [=] {
-        memmove(to, from, bytes);
+        if (bytes) /* else the pointers may be NULL */
+            memmove(to, from, bytes);
         return cudaSuccess;
     }));
 }
@@ -250,7 +251,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     if (!lies_well(to, bytes))
         return report(cudaErrorInvalidValue);
     return report(enqueue(stream, [=] {
-        memset(to, value, bytes);
+        if (bytes)
+            memset(to, value, bytes);
         return cudaSuccess;
     }));
 }
