@@ -31,7 +31,8 @@ shim_objects(shim_engine shim/fiber.cpp shim/block.cpp shim/warp.cpp)
 set_source_files_properties(shim/fiber.cpp shim/block.cpp shim/warp.cpp PROPERTIES
                             COMPILE_OPTIONS "${shim_engine_options}")
 shim_objects(shim_runtime shim/queue.cpp shim/runtime.cpp shim/blas.cpp)
-set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas) # unroll
+# Pragmas: unroll.
+set_source_files_properties(${TANDEM_CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas)
 shim_objects(shim_kernels ${TANDEM_CUDA_KERNELS})
 # What runs here was built here; without its fused multiply-add each one would be a call.
 include(CheckCCompilerFlag)

@@ -35,7 +35,7 @@ tandem_suites(ops
 # Once more on the emulated GPU: those that take about a minute or less there. Under sanitizers attention_check and
 # fp8_check stand for them.
 if(NOT TANDEM_SANITIZE)
-  set(suites fp8_matmul gqa_bits gqa_rotated gqa_values kv_append kv_append_many kv_append_steps)
+  set(suites fp8_matmul gqa_bits gqa_pairwise gqa_rotated gqa_values kv_append kv_append_many kv_append_steps)
 endif()
 foreach(suite IN LISTS suites)
   tandem_check(ops_${suite}_shim shim 1800 ops_${suite} --jobs 1)

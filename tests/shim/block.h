@@ -63,8 +63,8 @@ const char *last_misuse();
 /* Which of `count` things goes first: 0 in forward order, the last in reverse, any in a random one. */
 size_t pick(size_t count);
 
-/* The environment variable SHIM_ORDER says in which order threads and blocks run, and work of several streams: "forward",
- * "reverse", or a number, the seed of a random order. It is read each time. */
+/* The environment variable SHIM_ORDER, read each time, says in which order threads and blocks run, and work of several
+ * streams: "forward", "reverse", or a number, the seed of a random order. */
 
 /* Let the tensor core's sums lose bits as any known one's may: addends cut to 24 bits of the largest, sums too (Fasi et
  * al., 2021, doi:10.7717/peerj-cs.330). Otherwise they are exact until they are rounded once. */

@@ -196,7 +196,7 @@ void check_mma_layout()
     check_one_hot<bf16>("bf16");
 }
 
-/* Sums are rounded once. Coarse ones cut each 1 to a multiple of 2, the last bit of 2^24 in 24 bits: nothing is left. */
+/* Sums are rounded once. Coarse ones cut each 1 to a multiple of 2, the last of 24 bits of 2^24: nothing is left. */
 void check_mma_sums()
 {
     expect(many_ones(false) == 0x1p24f + 16, "exact sums are not");

@@ -1,5 +1,5 @@
-/* Streams: queues whose work is done when somebody waits for it, and no sooner, so that a host that forgets to wait sees
- * what was there before. */
+/* Streams: queues whose work is done when somebody waits for it, and no sooner, so that a host that forgets to wait
+ * sees what was there before. */
 #ifndef TESTS_SHIM_QUEUE_H
 #define TESTS_SHIM_QUEUE_H
 
