@@ -75,8 +75,14 @@ __device__ __forceinline__ float warp_sum(float x)
     return x;
 }
 
+/* Blocks a multiprocessor must have room for: three keep 4 or 8 rows of 2-byte activations in registers without a spill. */
+template <class T> constexpr int resident_blocks(int rows)
+{
+    return rows == 4 || (rows == 8 && sizeof(T) == 2) ? 3 : 1;
+}
+
 template <class T, int ROWS, bool VECTORS>
-__global__ void __launch_bounds__(WARPS *WARP, ROWS == 4 ? 3 : 1) warp_gemv(const fp8_gemv p)
+__global__ void __launch_bounds__(WARPS *WARP, resident_blocks<T>(ROWS)) warp_gemv(const fp8_gemv p)
 {
     constexpr int LOADS = ROWS < 4 ? 4 : 2; /* of weights in flight */
     const int lane = static_cast<int>(threadIdx.x) % WARP;

@@ -43,6 +43,7 @@ RULES = {
     ],
     "fp8_warp_gemv.cu": [
         (r"warp_gemv<\w+, 1, true>", [VECTOR_LOAD, SHUFFLE], [], 80),
+        (r"warp_gemv<float, 8, true>", [VECTOR_LOAD, SHUFFLE], [], 255),
         (r"warp_gemv<\w+, [248], true>", [VECTOR_LOAD, SHUFFLE], [], 168),
         (r"warp_gemv<\w+, 1, false>", [SHUFFLE], [VECTOR_LOAD], 80),
     ],
