@@ -26,7 +26,7 @@ coverage_step() {
 mutation_step() {
     "$python" scripts/mutate.py
     compile release -DPython3_EXECUTABLE="$python"
-    "$python" tests/cuda/mutate.py "${CXX:-c++}" build/release/tests/fp8_check.link .
+    "$python" tests/cuda/mutate.py "${CXX:-c++}" build/release/tests .
 }
 
 tidy_step() {

@@ -96,13 +96,18 @@ tandem_check(attention_check shim 1800 ${CMAKE_COMMAND} -E env TEST_DEVICE=cuda 
 
 tandem_kernel_check(fp8_check 1800 cuda/fp8_check.cpp cuda/fp8_values.cpp cuda/fp8_case.cpp)
 
-# Do its checks bite? scripts/nightly.sh makes all changes of mutate.py.
+# Do the checks bite? scripts/nightly.sh makes all changes of changes.py.
 if(NOT TANDEM_SANITIZE)
-  set(parts $<TARGET_FILE:tandem_reference> $<TARGET_FILE:tandem_internal>)
-  foreach(objects IN ITEMS fp8_check_objects shim_engine shim_runtime shim_kernels shim_backend)
-    list(PREPEND parts $<TARGET_OBJECTS:${objects}>)
-  endforeach()
-  file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" CONTENT "$<JOIN:${parts},\n>\n")
-  tandem_check(fp8_mutants shim 1800 "${python}" "${here}/cuda/mutate.py" --quick "${CMAKE_CXX_COMPILER}"
-               "${CMAKE_CURRENT_BINARY_DIR}/fp8_check.link" "${PROJECT_SOURCE_DIR}")
+  set(plugin_objects shim_engine shim_runtime shim_kernels shim_backend)
+  # link_list(NAME OBJECTS LIBRARY...): NAME.link lists what NAME is linked from.
+  function(link_list name objects)
+    list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+    list(APPEND objects ${ARGN})
+    file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}.link" CONTENT "$<JOIN:${objects},\n>\n")
+  endfunction()
+  link_list(tandem_cuda_shim "${plugin_objects}")
+  link_list(fp8_check "fp8_check_objects;${plugin_objects}" $<TARGET_FILE:tandem_reference>
+            $<TARGET_FILE:tandem_internal>)
+  tandem_check(cuda_mutants shim 1800 "${python}" "${here}/cuda/mutate.py" --quick "${CMAKE_CXX_COMPILER}"
+               "${CMAKE_CURRENT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
 endif()

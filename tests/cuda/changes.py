@@ -1,0 +1,120 @@
+"""Changes to the CUDA sources, each a fault that the tests must see.
+
+By source: (what stands there, what to put in its place, the arguments of the check that must see it, whether it is quick).
+"""
+
+# Seen by groups of fp8_check.
+FP8 = {
+    "fp8_mma_gemv.cu": [
+        ("a[i][1] = pair_of_e4m3<T>(lower & 0xffffu)", "a[i][1] = pair_of_e4m3<T>(upper & 0xffffu)", "one_weight", True),
+        ("a[i][2] = pair_of_e4m3<T>(upper >> 16)", "a[i][2] = pair_of_e4m3<T>(upper & 0xffffu)", "one_weight codes", False),
+        ("lower = word(codes[1], i)", "lower = word(codes[0], i)", "one_weight", False),
+        ("(p.b.codes + n * p.b.stride) + t", "(p.b.codes + n * p.b.stride) + (t ^ 1)", "one_weight codes", False),
+        ("{x[2 * i], x[2 * i + 1]}", "{x[2 * i + 1], x[2 * i]}", "codes", False),
+        ("    __syncthreads();\n    for (int i = static_cast<int>(threadIdx.x); i < ROWS", "    for (int i = static_cast<int>(threadIdx.x); i < ROWS",
+         "one_weight", True),
+        ("    }\n    __syncthreads();\n}", "    }\n}", "rows", False),
+        ("i % 2 ? unit.y : unit.x", "i % 2 ? unit.x : unit.y", "rows", False),
+        ("scale[panel][i / 2]", "scale[panel][i % 2]", "one_weight", False),
+        ("narrow<T>(total + bias_at<T>(p.bias, n))", "narrow<T>(total)", "odd_activations", False),
+        ("n >= p.b.n ||", "n > p.b.n ||", "rows", False),
+        ("/ windows_of_block)", "/ (windows_of_block + 1))", "one_weight", True),
+        ("end = all * (warp + 1) / warps;", "end = all * (warp + 1) / warps - 1;", "one_weight", False),
+        ("+ (w + u) * 4)", "+ w * 4)", "rows", False),
+        ("activations + row * stride +", "activations + row * 0 +", "one_weight", False),
+        ("|| c->round != p->round", "", "ties odd_activations", False),
+    ],
+    "fp8_warp_gemv.cu": [
+        ("c += LOADS * WARP", "c += WARP", "one_hot", False),
+        ("step = WARP / 2; step", "step = WARP / 4; step", "one_hot", False),
+        ("static_cast<int64_t>(blockIdx.y) * ROWS", "static_cast<int64_t>(blockIdx.y)", "rows", False),
+        ("/ chunks_of_block)", "/ (chunks_of_block + 1))", "one_weight", True),
+        ("d * a_scale[r]", "d", "scales", False),
+        ("<< i % 4 * 8", "<< i % 4 * 4", "one_weight", False),
+        ("first + r < p.m", "first + r <= p.m", "rows", False),
+    ],
+    "fp8_round.cu": [
+        ("        of_warp[warp] = largest;\n    __syncthreads();", "        of_warp[warp] = largest;", "scales_of_rows", False),
+        ("== INFINITY ? 0.f : scale", "== INFINITY ? scale : scale", "scales_of_rows", True),
+        ("LARGEST_CODE = 448", "LARGEST_CODE = 447", "scales_of_rows", False),
+        ("__shfl_xor_sync(ALL_LANES, largest, step)", "__shfl_xor_sync(ALL_LANES, largest, 1)", "scales_of_rows", False),
+    ],
+    "fp8_dequant.cu": [
+        ("dtype == TDM_F16 ? 7 : 0", "dtype == TDM_F16 ? 8 : 0", "scales codes", False),
+        ("sum * first * unit * second", "sum * first * unit", "scales", False),
+        ("+ block), -exponent);\n        float x[FP8_CHUNK];", "+ block), exponent);\n        float x[FP8_CHUNK];", "scales", False),
+        ("[row * p.b.k + k] = narrow<T>", "[row * p.b.k] = narrow<T>", "blocks", False),
+        ("MOST_GRID_Y = 65535", "MOST_GRID_Y = 100000", "many_columns", False),
+        ("exponent_of(largest) + 1 -", "exponent_of(largest) -", "scales codes", False),
+    ],
+    "fp8_math.cuh": [
+        ("scale == 0 ? 0 : e4m3_of_f32", "e4m3_of_f32", "given_scales", False),
+        ("bits << 23 : 0x00400000u", "bits << 23 : 0u", "smallest_scale", False),
+        ("bits == 0xff", "bits == 0xfe", "odd_scales", False),
+        ("n / static_cast<uint32_t>(b.block_n)", "n", "one_weight", False),
+    ],
+}
+
+# Seen by orders of attention_check.
+ATTENTION = {
+    "gqa.cu": [
+        ("__fdiv_rn(s + t.row[r].shift, p.softcap)", "__fdiv_rn(s, p.softcap)", "forward", False),
+        ("before == after ? 1.f : expf(before - after);", "1.f;", "forward", True),
+        ("fmaf(row.l, row.shrink, sum)", "row.l + sum", "forward", False),
+        ("quarter * 8 + i % 8", "quarter * 4 + i % 8", "forward", False),
+        ("sum[r], 2 * WARP / QUARTERS)", "sum[r], WARP / QUARTERS)", "forward", False),
+        ("        }\n        __syncthreads();\n    }\n}", "        }\n    }\n}", "forward reverse", False),
+        ("        __syncthreads();\n    }\n#pragma unroll\n    for (int r = 0; r < R; r++) {\n        float s",
+         "    }\n#pragma unroll\n    for (int r = 0; r < R; r++) {\n        float s", "forward reverse", False),
+        ("        __syncthreads();\n        for (int r", "        for (int r", "forward reverse", False),
+        ("o[r * o_stride + c] = 0;", ";", "forward", False),
+        ("__shfl_sync(0xffffffffu, l, part)", "l", "forward", False),
+        ("const float by = __shfl_sync(0xffffffffu, weight, part);", "const float by = weight;", "forward", False),
+        ("to[2] = t.row[r].shift;", "to[2] = 0;", "forward", False),
+        (": i - keys.sink_blocks + keys.first_block", ": i", "forward", False),
+        ("row_sees(row, first + j) ? expf(t.p[r][j] - base) : -1.f", "expf(t.p[r][j] - base)", "forward", False),
+        ("at.head * p.group + (at.first + r) % p.group", "at.head * p.group", "forward", False),
+    ],
+    "gqa_rows.cuh": [
+        ("position - p.window_left)", "position - p.window_left + 1)", "forward", False),
+        ("position + p.window_right + 1", "position + p.window_right", "forward", True),
+        ("key < row.sinks ||", "key <= row.sinks ||", "forward", False),
+        ("row.end - 1);", "row.end - 2);", "forward", False),
+        ("*l * shrink + expf(sink - sink)", "*l + expf(sink - sink)", "forward", False),
+        ("return shift * p.scale;", "return shift;", "forward", False),
+        ("factor * p.k.scale[head * n + c]", "factor * p.k.scale[c]", "forward", False),
+        ("factor * p.v.scale[head * n + c]", "factor * p.v.scale[c]", "forward", False),
+        ("row_rotate(p.rotate_v, o, n);", "", "forward", False),
+    ],
+    "gqa_stage.cuh": [
+        ("word >> 4 * i & 15u) - 8", "word >> 4 * i & 15u) - 7", "forward", False),
+        ("widen_word<T>(raw.z,", "widen_word<T>(raw.w,", "forward", False),
+        ("scale_piece(from, row, c, x);", ";", "forward", True),
+        ("dynamic_scale_at(from, row, channel + first)", "dynamic_scale_at(from, row, channel)", "forward", False),
+        ("x *= *dynamic_scale_at", "x = *dynamic_scale_at", "forward", False),
+    ],
+    "stored.cuh": [
+        ("% rows.turns", "% (rows.turns + 1)", "forward", False),
+        ("i % 2 ? pair >> 4 : pair & 15", "i % 2 ? pair & 15 : pair >> 4", "forward", False),
+        ("other_place < place", "other_place > place", "forward", False),
+        ("dtype == TDM_I8 ? 127.f : 448.f);", "dtype == TDM_I8 ? 128.f : 448.f);", "forward", False),
+        ("return NAN;", "return INFINITY;", "forward", False),
+        ("> 0x1p-128f", "> 0.f", "forward", False),
+        ("value == value ?", "value != 1 ?", "forward", False),
+        ("rows.scale += row * from.groups;", "rows.scale += row;", "forward", False),
+        ("int pair = 0x88;", "int pair = 0x98;", "forward", False),
+    ],
+    "prepare.cuh": [
+        ("__fsub_rn(__fmul_rn(a, c), __fmul_rn(b, s))", "__fadd_rn(__fmul_rn(a, c), __fmul_rn(b, s))", "forward", False),
+        ("p.sin, position * half + i", "p.sin, i", "forward", False),
+        ("squares / n", "squares / (n + 1)", "forward", False),
+        ("2 * (i - i % h) + i % h", "2 * i", "forward", False),
+        ("fmul_rn(x[c], factor)", "fmul_rn(x[c], 1.f)", "forward", False),
+    ],
+    "kv_append.cu": [
+        ("p.offset[head * n + c]", "p.offset[c]", "forward", True),
+        ("run.given < 0 ? place : p.runs.position[run.given + i]", "place", "forward", False),
+        ("row_of(to, place)", "place", "forward", False),
+        ("warp * max(p.half[0].from.channels, p.half[1].from.channels)", "warp * p.half[1].from.channels", "forward", False),
+    ],
+}
