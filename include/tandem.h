@@ -105,8 +105,8 @@ typedef struct tdm_allocator {
 typedef struct tdm_event {
     const char *op;   /* "gqa"                                                          */
     const char *impl; /* "flash"                                                        */
-    const char *leaf; /* "avx2"; the leaf row the impl called                           */
-    uint64_t ns;      /* wall time of the run                                           */
+    const char *leaf; /* "avx2"; the leaf row the impl called; "" on a GPU              */
+    uint64_t ns;      /* wall time of the run; on a GPU, of enqueueing it               */
     uint64_t bytes;   /* ideal traffic of this call: each input and output byte once    */
     uint64_t flops;   /* ideal work of this call: two per multiply-add, masked keys not */
 } tdm_event;
@@ -135,7 +135,7 @@ typedef struct tdm_options {
  * what it may be). A missing GPU is never an error here. After fork() the child may only close it. */
 TDM_API tdm_status tdm_open(uint32_t version, const tdm_options *options, tdm_ctx **ctx);
 
-/* Join the threads and free the context. NULL is fine. Destroy its workspaces and ops first. */
+/* Join the threads and free the context. NULL is fine. Destroy and free first what was made with it. */
 TDM_API void tdm_close(tdm_ctx *ctx);
 
 /* ---- What there is: devices, kernels, settings ------------------------------ */
@@ -145,7 +145,7 @@ typedef struct tdm_device_info {
     int32_t present;    /* 0: a run on it would give NO_DEVICE; reason says why          */
     int32_t threads;    /* workers of the context's pool; 0 on a GPU                     */
     char name[128];     /* the product's name                                            */
-    char features[512]; /* "avx2 fma f16c", or the compute capability; space-separated   */
+    char features[512]; /* "avx2 fma f16c", "sm_90 multiprocessors:132"                  */
     char reason[256];   /* why it is absent, or ""                                       */
     int64_t memory;     /* bytes; 0 when unknown                                         */
     int64_t cache[3];   /* data bytes of L1 and L2 of one core and of L3; 0 when unknown */
@@ -184,13 +184,14 @@ TDM_API tdm_status tdm_setting_get(const tdm_ctx *ctx, int32_t index, tdm_settin
 typedef enum tdm_memory { TDM_DEVICE_MEMORY = 0, TDM_PINNED_HOST = 1 } tdm_memory;
 
 /* Memory that a device reads, 64-byte aligned; on the CPU both kinds are plain memory. bytes 0 gives NULL.
- * The host's allocator serves the CPU. */
+ * The host's allocator serves the CPU. Pinned memory is host memory, which a GPU may use in place of its own, too. Free
+ * what a GPU uses when its work is done. */
 TDM_API tdm_status tdm_alloc(tdm_ctx *ctx, tdm_device device, tdm_memory kind, size_t bytes, void **pointer);
 TDM_API void tdm_free(tdm_ctx *ctx, tdm_device device, tdm_memory kind, void *pointer);
 
 /* Copy between devices. Between CPU pointers it is done on return; with a GPU it is enqueued on `stream`, one of the GPU's
  * (of `to` where both are GPUs): host memory that is neither pinned nor registered is slower, and must like all other
- * stay as it is until the copy is done. */
+ * stay as it is until the copy is done. Pinned and registered memory is TDM_CPU's. */
 TDM_API tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device from, const void *src, size_t bytes,
                             void *stream);
 
@@ -206,9 +207,9 @@ TDM_API tdm_status tdm_host_unregister(tdm_ctx *ctx, tdm_device device, void *po
 
 /* ---- Streams, marks and graphs ------------------------------------------------- */
 
-/* A stream is a queue of a GPU: a cudaStream_t, the host's own or one of these. NULL is the device's default stream.
- * On the CPU every stream is NULL and all work is done when a call returns, so a program written with
- * streams and marks runs there too. */
+/* A stream is a queue of a GPU: a cudaStream_t, the host's own or one of these. NULL is the device's default stream,
+ * with which the streams made here are not ordered: sync it, or let them wait for a mark. On the CPU every stream is
+ * NULL and all work is done when a call returns, so a program written with streams and marks runs there too. */
 TDM_API tdm_status tdm_stream_create(tdm_ctx *ctx, tdm_device device, void **stream);
 TDM_API void tdm_stream_destroy(tdm_ctx *ctx, tdm_device device, void *stream);
 
@@ -236,7 +237,8 @@ TDM_API tdm_status tdm_mark_elapsed(const tdm_mark *first, const tdm_mark *last,
 typedef struct tdm_graph tdm_graph;
 
 /* From here on what is enqueued on the stream (not NULL) is recorded and not done. Pointers, lengths and host arrays are
- * those of the recorded calls; the memory behind device pointers is read when the graph runs. UNSUPPORTED on the CPU. */
+ * those of the recorded calls; the memory behind device pointers is read when the graph runs. UNSUPPORTED on the CPU.
+ * Until tdm_graph_end this thread may not allocate, create, free or wait; marks recorded in between have no time. */
 TDM_API tdm_status tdm_graph_begin(tdm_ctx *ctx, tdm_device device, void *stream);
 
 /* Stop recording. Ops, workspaces and memory of the recorded calls must outlive the graph. DEVICE_ERROR when a recorded
@@ -373,7 +375,7 @@ typedef struct tdm_lengths {
 /* Say which impl and leaf a run of these lengths will use, and why each other row is passed over.
  *
  * choices    receives up to `capacity` rows, impls first and then leaves, in dispatch order; the one
- *            impl and the one leaf that will run have usable = 1 and an empty reason. Set struct_size
+ *            impl and (on the CPU) the one leaf that will run have usable = 1 and an empty reason. Set struct_size
  *            of each
  * count      receives the number of rows there are */
 TDM_API tdm_status tdm_explain(const tdm_op *op, const tdm_lengths *lengths, tdm_kernel *choices, int32_t capacity,
@@ -605,7 +607,7 @@ TDM_API tdm_status tdm_sv_run(const tdm_op *op, tdm_workspace *workspace, void *
  *
  * Products and sums are f32; the result is rounded once to out's dtype. Error bound: docs/numerics.md.
  * Checkpoints: [N, ceil(K / 128)] scales are block {1, 128}; weight_scale_inv is block {128, 128}; one scale for all
- * weights is block {N, K}. */
+ * weights is block {N, K}. From floats, tdm_quantize to f8e4m3 PER_GROUP makes b and b_scale of block {1, group}. */
 typedef struct tdm_fp8_matmul_desc {
     size_t struct_size;
     tdm_tensor a;   /* [max_m, k]  f32, f16 or bf16; max_m and k >= 0                          */
