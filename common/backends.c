@@ -39,7 +39,8 @@ static void *open_plugin(const char *named, char *reason)
             library = dlopen(cuda_plugin, RTLD_NOW | RTLD_LOCAL);
     }
     if (!library)
-        snprintf(reason, REASON_SIZE, "the CUDA backend did not load: %s", dlerror());
+        snprintf(reason, REASON_SIZE, "the CUDA backend did not load: %s%s", dlerror(),
+                 named ? "" : "; it belongs beside libtandem, or TANDEM_CUDA_PLUGIN names it");
     return library;
 }
 
@@ -54,7 +55,8 @@ static void load_plugin(tdm_ctx *ctx, struct loaded *loaded, tdm_device_kind kin
     memcpy(&entry, &symbol, sizeof entry);
     const struct backend *backend = entry ? entry(BACKEND_ABI) : NULL;
     if (!entry)
-        snprintf(loaded->reason, sizeof loaded->reason, "the CUDA backend has no symbol " BACKEND_ENTRY);
+        snprintf(loaded->reason, sizeof loaded->reason, "%s is no backend: it has no symbol " BACKEND_ENTRY,
+                 named ? named : cuda_plugin);
     else if (!backend || backend->abi != BACKEND_ABI || backend->kind != kind)
         snprintf(loaded->reason, sizeof loaded->reason, "the CUDA backend is of another version, want ABI %d",
                  BACKEND_ABI);
@@ -115,7 +117,7 @@ tdm_status backends_find(tdm_ctx *ctx, tdm_device device, struct loaded **found)
         return fail(TDM_NO_DEVICE, "device: %s", ctx->backends[device.kind].reason);
     int count = (*found)->backend->device_count((*found)->state);
     if (device.index >= count)
-        return fail(TDM_NO_DEVICE, "device.index: got %d, want less than %d", device.index, count);
+        return fail(TDM_NO_DEVICE, "device.index: got %d, want less than %d, the GPUs there are", device.index, count);
     return TDM_OK;
 }
 
@@ -148,18 +150,20 @@ static bool has_row(const struct loaded *loaded, const char *word, int length, b
     return false;
 }
 
-/* The names of one backend's rows, for the message. */
-static void list_rows(const struct loaded *loaded, bool only_approximate, char *text, size_t size)
+/* The names that are taken, for the message. */
+static void list_rows(const struct loaded *cpu, bool only_approximate, char *text, size_t size)
 {
     size_t used = 0;
-    const struct impl *const *impl = loaded->backend->impls;
+    const struct impl *const *impl = cpu->backend->impls;
     for (; *impl && used < size; impl++)
         if (!only_approximate || (*impl)->approximate)
             used += (size_t)snprintf(text + used, size - used, " %s", (*impl)->name);
     tdm_kernel row;
-    for (int i = 0; used < size && backend_leaf(loaded->backend, loaded->state, i, &row); i++)
+    for (int i = 0; used < size && backend_leaf(cpu->backend, cpu->state, i, &row); i++)
         if (!only_approximate || row.approximate)
             used += (size_t)snprintf(text + used, size - used, " %s", row.name);
+    for (size_t i = 0; used < size && !only_approximate && i < sizeof cuda_rows / sizeof *cuda_rows; i++)
+        used += (size_t)snprintf(text + used, size - used, " %s", cuda_rows[i]);
 }
 
 static tdm_status check_list(tdm_ctx *ctx, enum variable variable, bool must_be_approximate)

@@ -39,9 +39,10 @@ static tdm_status choose_rows(struct tdm_op *op)
                 (size_t)snprintf(why + used, sizeof why - used, "%s%s: %s", used ? "; " : "", (*impl)->name, reason);
     }
     const char *name = op_rows[op->kind].name;
+    if (!op->impl_count && !used)
+        return fail(TDM_UNSUPPORTED, "%s: the %s backend has no kernel of it", name, op->backend->name);
     if (!op->impl_count)
-        return fail(TDM_UNSUPPORTED, "%s: no row of the %s backend takes it (%s)", name, op->backend->name,
-                    used ? why : "it has none");
+        return fail(TDM_UNSUPPORTED, "%s: no row of the %s backend takes it (%s)", name, op->backend->name, why);
     if (op->backend->leaf && op->backend->leaf_for(op, &(tdm_lengths){sizeof(tdm_lengths), 0, 0, 0}, NULL, 0) < 0)
         return fail(TDM_UNSUPPORTED, "%s: every leaf of the %s backend is left out", name, op->backend->name);
     for (int i = 0; i < op->impl_count; i++) {

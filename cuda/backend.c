@@ -30,13 +30,27 @@ void cuda_leave(int before)
         cudaSetDevice(before);
 }
 
+/* Handles that are gone or another device's, and what a recording forbids, are the caller's mistakes. */
+static tdm_status status_of(cudaError_t error)
+{
+    if (error == cudaErrorMemoryAllocation)
+        return TDM_NO_MEMORY;
+    if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)
+        return TDM_BAD_ARG;
+    static const cudaError_t mistakes[] = {cudaErrorInvalidResourceHandle, cudaErrorIllegalState,
+                                           cudaErrorHostMemoryAlreadyRegistered, cudaErrorHostMemoryNotRegistered};
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        if (error == mistakes[i])
+            return TDM_BAD_ARG;
+    return TDM_DEVICE_ERROR;
+}
+
 tdm_status cuda_status(const struct services *services, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return TDM_OK;
     cudaGetLastError();
-    return services->fail(error == cudaErrorMemoryAllocation ? TDM_NO_MEMORY : TDM_DEVICE_ERROR, "%s: %s (%s)", what,
-                          cudaGetErrorString(error), cudaGetErrorName(error));
+    return services->fail(status_of(error), "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 bool cuda_fits_device(const struct tdm_op *op, char *reason)
@@ -74,6 +88,15 @@ static cudaError_t describe_device(int index, struct cuda_device *device)
     return cudaSuccess;
 }
 
+/* The runtime calls a missing driver one of an insufficient version. */
+static const char *text_of(cudaError_t error)
+{
+    int version = 0;
+    if (error == cudaErrorInsufficientDriver && !cudaDriverGetVersion(&version) && version == 0)
+        return "there is no NVIDIA driver";
+    return cudaGetErrorString(error);
+}
+
 static tdm_status find_devices(struct cuda_state *state)
 {
     int count = 0; /* without a driver the call leaves it alone */
@@ -86,8 +109,7 @@ static tdm_status find_devices(struct cuda_state *state)
     if (!error)
         return TDM_OK;
     cudaGetLastError();
-    return state->services->fail(TDM_NO_DEVICE, "no CUDA device: %s (%s)", cudaGetErrorString(error),
-                                 cudaGetErrorName(error));
+    return state->services->fail(TDM_NO_DEVICE, "no CUDA device: %s (%s)", text_of(error), cudaGetErrorName(error));
 }
 
 static tdm_status cuda_open(const struct services *services, void **out)

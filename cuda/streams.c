@@ -114,7 +114,7 @@ static tdm_status graph_end(void *state, int index, void *stream, void **graph)
         error = cudaGraphInstantiate((cudaGraphExec_t *)graph, recorded, 0);
     if (recorded)
         cudaGraphDestroy(recorded);
-    return finish(state, before, error, "graph");
+    return finish(state, before, error == cudaErrorInvalidValue ? cudaErrorStreamCaptureUnmatched : error, "stream");
 }
 
 static tdm_status graph_run(void *state, int index, void *graph, void *stream)

@@ -199,9 +199,9 @@ TDM_API tdm_status tdm_copy(tdm_ctx *ctx, tdm_device to, void *dst, tdm_device f
  *
  * pointer    any host memory of the process; mapped read-only: the GPU may only read it
  * bytes      > 0
- * BAD_ARG for NULL or 0 bytes, UNSUPPORTED when the device cannot use host addresses, DEVICE_ERROR when the driver
- * refuses (memory that is registered already, or too much of it). On the CPU nothing is done. Unregister it before it
- * is freed. */
+ * BAD_ARG for NULL, 0 bytes, and memory that is registered already (or is not, to unregister); UNSUPPORTED when the
+ * device cannot use host addresses; DEVICE_ERROR when the driver refuses. On the CPU nothing is done. Unregister it
+ * before it is freed. */
 TDM_API tdm_status tdm_host_register(tdm_ctx *ctx, tdm_device device, void *pointer, size_t bytes);
 TDM_API tdm_status tdm_host_unregister(tdm_ctx *ctx, tdm_device device, void *pointer);
 
@@ -209,7 +209,8 @@ TDM_API tdm_status tdm_host_unregister(tdm_ctx *ctx, tdm_device device, void *po
 
 /* A stream is a queue of a GPU: a cudaStream_t, the host's own or one of these. NULL is the device's default stream,
  * with which the streams made here are not ordered: sync it, or let them wait for a mark. On the CPU every stream is
- * NULL and all work is done when a call returns, so a program written with streams and marks runs there too. */
+ * NULL and all work is done when a call returns, so a program written with streams and marks runs there too.
+ * BAD_ARG for a stream or mark of another device, and for what a recording does not allow: nothing is enqueued. */
 TDM_API tdm_status tdm_stream_create(tdm_ctx *ctx, tdm_device device, void **stream);
 TDM_API void tdm_stream_destroy(tdm_ctx *ctx, tdm_device device, void *stream);
 
@@ -230,7 +231,8 @@ TDM_API tdm_status tdm_mark_sync(tdm_mark *mark);
 /* Let what is enqueued on `stream` (of the mark's device) from now on wait for the mark; the host does not wait. */
 TDM_API tdm_status tdm_mark_wait(tdm_mark *mark, void *stream);
 
-/* Milliseconds between two marks of one device that were recorded and reached. BAD_ARG when one was not. */
+/* Milliseconds between two marks of one device that were recorded, outside of graphs, and reached. BAD_ARG when one was
+ * not. */
 TDM_API tdm_status tdm_mark_elapsed(const tdm_mark *first, const tdm_mark *last, float *milliseconds);
 
 /* Runs and copies recorded once, to be enqueued together at less cost. */
@@ -241,8 +243,8 @@ typedef struct tdm_graph tdm_graph;
  * Until tdm_graph_end this thread may not allocate, create, free or wait; marks recorded in between have no time. */
 TDM_API tdm_status tdm_graph_begin(tdm_ctx *ctx, tdm_device device, void *stream);
 
-/* Stop recording. Ops, workspaces and memory of the recorded calls must outlive the graph. DEVICE_ERROR when a recorded
- * call cannot be part of a graph; the stream is usable again in any case. */
+/* Stop recording. Ops, workspaces and memory of the recorded calls must outlive the graph. BAD_ARG when the stream does
+ * not record, or a call in between was one that it may not be; the stream is usable again in any case. */
 TDM_API tdm_status tdm_graph_end(tdm_ctx *ctx, tdm_device device, void *stream, tdm_graph **graph);
 
 /* Enqueue all of it on a stream of its device. One run of a graph at a time. */

@@ -60,6 +60,13 @@ tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
   SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool streams variables)
 
+# What a GPU has and a CPU lacks, on the emulated one.
+tandem_suites(device HELPERS device/device_world.c SUITES graphs memory streams)
+foreach(suite IN ITEMS graphs memory streams)
+  set_tests_properties(device_${suite} PROPERTIES LABELS shim ENVIRONMENT "TEST_DEVICE=cuda;TEST_PLUGIN=${shim_plugin}")
+  add_dependencies(device_${suite} tandem_cuda_shim)
+endforeach()
+
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
 foreach(fault IN LISTS faults)

@@ -5,7 +5,9 @@
 #define _POSIX_C_SOURCE 200112L /* setenv */
 #include "tests/ops/append_problem.h"
 #include "tests/ops/gqa_problem.h"
+#include "tests/reference/tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,9 +22,21 @@ static void report(const char *order, const char *label, const char *bad)
 
 /* ---- kv_append ------------------------------------------------------------------------------------ */
 
+/* A row each of: no scale; a scale whose reciprocal would overflow; an extreme that comes with both signs. */
+static void make_rows_odd(struct append_problem *p)
+{
+    const tdm_tensor *v = &p->desc.v;
+    for (int64_t c = 0; c < v->dim[3]; c++) {
+        tensor_put(v, p->v.data, 0, 0, 0, c, c == 5 ? NAN : c % 4 ? 1 : INFINITY);
+        tensor_put(v, p->v.data, 0, 1, 1, c, c == 5 ? 0x1p-126 : 0);
+        tensor_put(v, p->v.data, 0, 2, 2, c, c == 9 ? 3 : c == 10 || c == 11 ? -3 : c / 16.0);
+    }
+}
+
 /* Every type; all steps, or values as they are. */
 static void append(const char *order)
 {
+    static const int32_t turned[BATCH] = {7, 20, 33, 40}, new_len[BATCH] = {9, 0, 3, 1};
     for (int i = 0; i < COUNT(stored_types); i++) {
         struct append_setup setup = {.dtype = float_types[i % 3],
                                      .k = i,
@@ -35,9 +49,15 @@ static void append(const char *order)
             setup.rotary = (tdm_rotary){.dtype = TDM_F32, .dim = 24, .interleaved = i % 2};
             setup.positions = i % 2;
             setup.offset = setup.rotate_k = setup.rotate_v = true;
-            setup.ring = i % 4 == 0;
+        }
+        if (i % 4 == 0) {
+            setup.ring = true;
+            setup.ring_sinks = 3;
+            setup.pos = turned;
+            setup.new_len = new_len;
         }
         struct append_problem *problem = append_new(&setup);
+        make_rows_odd(problem);
         report(order, append_label(problem), append_check(problem));
         append_free(problem);
     }
@@ -53,7 +73,7 @@ static const struct gqa_shape shapes[] = {
     {"split, a few tokens", 0, 1, 2, 1, 16, 32, 5, 1100, -1, 0, EQUAL},
     {"prefill", 0, 3, 2, 1, 32, 40, 19, 150, -1, 0, RAGGED},
     {"window", 0, 2, 2, 2, 24, 16, 12, 400, 100, 3, EQUAL},
-    {"large heads", 0, 1, 2, 1, 600, 520, 3, 40, -1, -1, EQUAL},
+    {"large heads", 0, 1, 2, 1, 640, 520, 3, 40, -1, -1, EQUAL},
 };
 
 static const struct gqa_features features[] = {
@@ -61,11 +81,12 @@ static const struct gqa_features features[] = {
     {.softcap = 20, .offset = true, .head_sink = true},
     {.q_norm = TDM_F16, .rotary = {.dtype = TDM_F32, .dim = 16}, .positions = true, .rotate_k = true, .rotate_v = true},
     {.sink_tokens = 5, .offset = true, .no_lse = true},
+    {.offset = true, .head_sink = true},
 };
 
 static void attend(const char *order)
 {
-    for (int i = 0; i < COUNT(shapes) * 4; i++) {
+    for (int i = 0; i < COUNT(shapes) * COUNT(features); i++) {
         const struct stored_type *k = &stored_types[i * 5 % COUNT(stored_types)];
         const struct stored_type *v = &stored_types[(i * 7 + 3) % COUNT(stored_types)];
         struct gqa_setup setup = {.shape = &shapes[i % COUNT(shapes)],

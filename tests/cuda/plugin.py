@@ -48,7 +48,7 @@ def main(tandem, plugin, stub=""):
     if Path("/dev/nvidiactl").exists():
         print("SKIPPED: there is a GPU here, so its absence cannot be looked at")
         return
-    check_absence(tandem, plugin, r"no CUDA device: .*\(cudaErrorInsufficientDriver\)", CUDA_VISIBLE_DEVICES="")
+    check_absence(tandem, plugin, r"no CUDA device: there is no NVIDIA driver \(cudaErrorInsufficientDriver\)", CUDA_VISIBLE_DEVICES="")
     if stub:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "libcuda.so.1").symlink_to(Path(stub).resolve())

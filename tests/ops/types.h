@@ -20,6 +20,7 @@ static const struct stored_type {
     {TDM_I4, TDM_PER_CHANNEL, 0},     {TDM_I4, TDM_PER_TOKEN, 0},     {TDM_I4, TDM_PER_GROUP, 32},
     {TDM_I4, TDM_PER_GROUP, 128},     {TDM_F8E4M3, TDM_UNSCALED, 0},  {TDM_F8E4M3, TDM_PER_TENSOR, 0},
     {TDM_F8E4M3, TDM_PER_CHANNEL, 0}, {TDM_F8E4M3, TDM_PER_TOKEN, 0}, {TDM_F8E4M3, TDM_PER_GROUP, 32},
+    {TDM_I4, TDM_PER_GROUP, 16},
 };
 
 /* Make a tensor one of them. */

@@ -134,6 +134,12 @@ using namespace shim;
 
 /* ---- devices ---- */
 
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
     if (device_count() == 0)
@@ -283,6 +289,7 @@ const struct {
     ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
     ERROR(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture"),
+    ERROR(cudaErrorStreamCaptureUnmatched, "the capture was not initiated in this stream"),
     ERROR(cudaErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream"),
     ERROR(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"),
     ERROR(cudaErrorStreamCaptureWrongThread, "attempt to terminate a capture from another thread"),
