@@ -35,6 +35,9 @@ tdm_status cuda_status(const struct services *services, cudaError_t error, const
     if (error == cudaSuccess)
         return TDM_OK;
     cudaGetLastError();
+    if (error == cudaErrorInvalidResourceHandle) /* of the handles only the stream is the caller's */
+        return services->fail(TDM_BAD_ARG, "stream: got none of this device, want one of it (%s)",
+                              cudaGetErrorName(error));
     return services->fail(error == cudaErrorMemoryAllocation ? TDM_NO_MEMORY : TDM_DEVICE_ERROR, "%s: %s (%s)", what,
                           cudaGetErrorString(error), cudaGetErrorName(error));
 }

@@ -58,7 +58,11 @@ endif()
 
 tandem_suites(api
   HELPERS api/cache_world.c api/counting.c api/world.c
-  SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool streams variables)
+  SUITES
+    allocator bad_input cache cache_input cache_rows cuda explain info log memory open plugin pool streams variables)
+
+add_dependencies(api_cuda tandem_cuda_shim)
+set_tests_properties(api_cuda PROPERTIES ENVIRONMENT "TEST_PLUGIN=${shim_plugin};SHIM_DEVICES=90,90")
 
 # Plugins for api_plugin to load: one that works, and one for each fault.
 set(faults NONE NO_SYMBOL WRONG_ABI REFUSES_ABI WRONG_KIND OPEN_FAILS)
