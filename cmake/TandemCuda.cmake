@@ -1,5 +1,8 @@
 # The CUDA backend is a plugin of its own; without it the library knows one device, the CPU.
 set(TANDEM_HAS_CUDA OFF)
+if(NOT TANDEM_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "TANDEM_CUDA=${TANDEM_CUDA}: want AUTO, ON or OFF")
+endif()
 if(TANDEM_CUDA STREQUAL "OFF")
   message(STATUS "CUDA backend: off")
 elseif(TANDEM_SANITIZE OR CMAKE_CROSSCOMPILING)
@@ -12,7 +15,8 @@ else()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(TANDEM_HAS_CUDA ON)
-    set(TANDEM_CUDA_ARCHITECTURES 80-real 89-real 90-real 100-real 120-real 120-virtual
+    # A driver compiles the virtual one for what is newer: 11.0 too, which 12.0's would leave out.
+    set(TANDEM_CUDA_ARCHITECTURES 80-real 89-real 90-real 90-virtual 100-real 120-real
         CACHE STRING "Compute capabilities to build kernels for, as CMAKE_CUDA_ARCHITECTURES takes them")
     set(CMAKE_CUDA_ARCHITECTURES ${TANDEM_CUDA_ARCHITECTURES})
     enable_language(CUDA)

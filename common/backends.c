@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* dladdr, RTLD_NODELETE */
 #include "context.h"
 
 #include "error.h"
@@ -22,6 +22,9 @@ static tdm_status start(tdm_ctx *ctx, struct loaded *loaded, const struct backen
     return status;
 }
 
+/* It stays loaded: threads that called the driver's runtime in it run some of its code when they end. */
+enum { OPEN = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+
 /* The plugin lies beside this library, wherever that is installed; else the system's search path has it. */
 static void *open_plugin(const char *named, char *reason)
 {
@@ -29,14 +32,14 @@ static void *open_plugin(const char *named, char *reason)
     Dl_info here;
     void *library = NULL;
     if (named) {
-        library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+        library = dlopen(named, OPEN);
     } else {
         const char *slash = dladdr(cuda_plugin, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
         if (slash && snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname,
                               cuda_plugin) < (int)sizeof path)
-            library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            library = dlopen(path, OPEN);
         if (!library)
-            library = dlopen(cuda_plugin, RTLD_NOW | RTLD_LOCAL);
+            library = dlopen(cuda_plugin, OPEN);
     }
     if (!library)
         snprintf(reason, REASON_SIZE, "the CUDA backend did not load: %s%s", dlerror(),

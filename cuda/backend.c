@@ -30,15 +30,15 @@ void cuda_leave(int before)
         cudaSetDevice(before);
 }
 
-/* Handles that are gone or another device's, and what a recording forbids, are the caller's mistakes. */
+/* What a recording forbids, and memory that is registered twice or never, are the caller's mistakes. */
 static tdm_status status_of(cudaError_t error)
 {
     if (error == cudaErrorMemoryAllocation)
         return TDM_NO_MEMORY;
     if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)
         return TDM_BAD_ARG;
-    static const cudaError_t mistakes[] = {cudaErrorInvalidResourceHandle, cudaErrorIllegalState,
-                                           cudaErrorHostMemoryAlreadyRegistered, cudaErrorHostMemoryNotRegistered};
+    static const cudaError_t mistakes[] = {cudaErrorIllegalState, cudaErrorHostMemoryAlreadyRegistered,
+                                           cudaErrorHostMemoryNotRegistered};
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         if (error == mistakes[i])
             return TDM_BAD_ARG;
@@ -50,6 +50,9 @@ tdm_status cuda_status(const struct services *services, cudaError_t error, const
     if (error == cudaSuccess)
         return TDM_OK;
     cudaGetLastError();
+    if (error == cudaErrorInvalidResourceHandle) /* of the handles only the stream is the caller's */
+        return services->fail(TDM_BAD_ARG, "stream: got none of this device, want one of it (%s)",
+                              cudaGetErrorName(error));
     return services->fail(status_of(error), "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 

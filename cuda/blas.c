@@ -26,7 +26,7 @@ static void *open_library(char *reason)
     static const char *const names[] = {BLAS_LIBRARIES};
     void *library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
         snprintf(reason, REASON_SIZE, "cuBLAS did not load: %s", dlerror());
     return library;
@@ -106,10 +106,15 @@ cudaError_t blas_multiply(const struct cuda_state *state, void *handle, const st
     static const float one = 1, zero = 0;
     const struct blas *blas = state->blas;
     cudaDataType type = type_of(p->dtype);
-    if (blas->set_stream(handle, stream) || blas->set_workspace(handle, p->workspace, BLAS_WORKSPACE) ||
-        blas->gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)p->n, (int)p->m, (int)p->k, &one, p->b, type,
-                   (int)p->b_stride, p->a, type, (int)p->a_stride, &zero, p->out, type_of(p->out_dtype),
-                   (int)p->out_stride, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT))
-        return cudaErrorLaunchFailure;
-    return cudaSuccess;
+    cublasStatus_t status = blas->set_stream(handle, stream);
+    if (!status)
+        status = blas->set_workspace(handle, p->workspace, BLAS_WORKSPACE);
+    if (!status)
+        status = blas->gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)p->n, (int)p->m, (int)p->k, &one, p->b, type,
+                            (int)p->b_stride, p->a, type, (int)p->a_stride, &zero, p->out, type_of(p->out_dtype),
+                            (int)p->out_stride, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    if (!status)
+        return cudaSuccess;
+    state->services->log(state->services->ctx, TDM_LOG_ERROR, "cuda: cuBLAS gave status %d", (int)status);
+    return cudaErrorLaunchFailure;
 }

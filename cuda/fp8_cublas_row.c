@@ -8,7 +8,8 @@
 enum {
     TILE_BYTES = 64 << 20, /* of each of the three tiles in scratch, but at least one row */
     TILE_STEP = 128,       /* rows of a tile: a multiple, where there are more             */
-    ALIGNMENT = 256        /* bytes, of what lies in scratch                               */
+    ALIGNMENT = 256,       /* bytes, of what lies in scratch: cuBLAS wants it of its own   */
+    LEAST_ALIGNMENT = 64   /* of scratch itself, when it is the caller's                   */
 };
 
 struct layout {
@@ -89,7 +90,7 @@ static bool cublas_fits(const struct tdm_op *op, char *reason)
     } ints[] = {{"a.dim[0]", d->a.dim[0]},
                 {"b.dim[0]", d->b.dim[0]},
                 {"b.dim[1]", d->b.dim[1]},
-                {"a.stride[0] in elements", d->a.stride[0] / fp8_element(d->a.dtype)}};
+                {"a.stride[0] in elements", d->a.dim[0] > 1 ? d->a.stride[0] / fp8_element(d->a.dtype) : 0}};
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         if (ints[i].got > INT32_MAX) {
             snprintf(reason, REASON_SIZE, "%s: got %lld, want at most %d", ints[i].field, (long long)ints[i].got,
@@ -101,7 +102,7 @@ static bool cublas_fits(const struct tdm_op *op, char *reason)
 
 static size_t cublas_workspace(const struct tdm_op *op)
 {
-    return is_reached(op) ? lay_out(&op->desc.fp8_matmul).size : 0;
+    return is_reached(op) ? lay_out(&op->desc.fp8_matmul).size + ALIGNMENT - LEAST_ALIGNMENT : 0;
 }
 
 /* ---- run ------------------------------------------------------------------------------------ */
@@ -119,7 +120,8 @@ struct job {
 
 static void *scratch_at(const struct job *j, size_t offset)
 {
-    return (char *)j->scratch->memory + offset;
+    char *memory = j->scratch->memory;
+    return memory + -(uintptr_t)memory % ALIGNMENT + offset;
 }
 
 static bool reads_vectors(const struct fp8_weights *b)
@@ -141,10 +143,10 @@ static cudaError_t multiply(const struct job *j, int64_t first, int64_t rows)
                                    .a = (const char *)j->args->a + first * d->a.stride[0],
                                    .b = j->weights.out,
                                    .out = scratch_at(j, j->layout.sums),
-                                   .a_stride = d->a.stride[0] / element,
+                                   .a_stride = rows > 1 ? d->a.stride[0] / element : b->k, /* the desc's may be less */
                                    .b_stride = b->k,
                                    .out_stride = j->weights.rows,
-                                   .workspace = j->scratch->memory};
+                                   .workspace = scratch_at(j, 0)};
     if (rounds(d)) {
         struct fp8_rounding rounding = {.dtype = d->a.dtype,
                                         .m = rows,

@@ -87,7 +87,9 @@ static tdm_status mark_elapsed(void *opaque, int index, void *first, void *last,
     cudaError_t error = cuda_enter(index, &before);
     if (!error)
         error = cudaEventElapsedTime(milliseconds, first, last);
-    if (error != cudaErrorNotReady)
+    bool is_unreached = error == cudaErrorNotReady || error == cudaErrorCapturedEvent || /* not yet, or in a graph */
+                        error == cudaErrorInvalidResourceHandle;
+    if (!is_unreached)
         return finish(state, before, error, "mark");
     cuda_leave(before);
     cudaGetLastError();

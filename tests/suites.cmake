@@ -61,7 +61,7 @@ tandem_suites(api
   SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool streams variables)
 
 # What a GPU has and a CPU lacks, on the emulated one.
-tandem_suites(device HELPERS device/device_world.c SUITES graphs memory streams)
+tandem_suites(device HELPERS device/device_world.c device/product.c SUITES graphs memory streams)
 foreach(suite IN ITEMS graphs memory streams)
   set_tests_properties(device_${suite} PROPERTIES LABELS shim ENVIRONMENT "TEST_DEVICE=cuda;TEST_PLUGIN=${shim_plugin}")
   add_dependencies(device_${suite} tandem_cuda_shim)

@@ -1,5 +1,5 @@
 /* Streams, marks, graphs and registered memory where no GPU is: nothing to wait for on the CPU, NO_DEVICE on CUDA, and
- * BAD_ARG for what is wrong anywhere. tests/api/test_cuda.c has them on a GPU. */
+ * BAD_ARG for what is wrong anywhere. tests/device has them on one. */
 #include "tests/ops/indices.h"
 #include "world.h"
 

@@ -1,5 +1,5 @@
 /* Memory of a GPU, pinned and registered memory, and copies. */
-#include "device_world.h"
+#include "product.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -114,5 +114,30 @@ Test(memory, of_several_devices)
         tdm_free(ctx, gpu[i], TDM_DEVICE_MEMORY, there[i]);
     EXPECT_FAILURE(TDM_NO_DEVICE, "device.index",
                    tdm_alloc(ctx, (tdm_device){TDM_CUDA, 2}, TDM_DEVICE_MEMORY, N, &there[0]));
+    tdm_close(ctx);
+}
+
+/* A workspace in memory of the caller's, at any multiple of 64. */
+Test(memory, workspace_of_the_caller)
+{
+    tdm_ctx *ctx = device_open();
+    void *stream = device_stream(ctx), *memory;
+    struct product p;
+    size_t bytes;
+    product_new(&p, ctx, stream, MANY);
+    MUST(tdm_workspace_size(p.op, &bytes));
+    cr_assert(bytes > 0);
+    MUST(tdm_alloc(ctx, test_device(), TDM_DEVICE_MEMORY, bytes + 256, &memory));
+    for (int shift = 0; shift < 256; shift += 64) {
+        tdm_workspace_destroy(p.workspace);
+        MUST(tdm_workspace_create(p.op, (char *)memory + shift, bytes, &p.workspace));
+        product_set(&p, (float)shift);
+        product_enqueue(&p, ctx, stream);
+        MUST(tdm_stream_sync(ctx, test_device(), stream));
+        product_expect(&p, (float)shift, "in a workspace of the caller's");
+    }
+    product_free(&p, ctx);
+    tdm_free(ctx, test_device(), TDM_DEVICE_MEMORY, memory);
+    tdm_stream_destroy(ctx, test_device(), stream);
     tdm_close(ctx);
 }

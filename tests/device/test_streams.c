@@ -1,5 +1,5 @@
 /* Streams and marks of a GPU: what waits for what. */
-#include "device_world.h"
+#include "product.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -101,14 +101,19 @@ Test(streams, of_another_device)
     float *there = device_floats(ctx, TDM_DEVICE_MEMORY, 1), x = 1, back = 0;
     void *strange, *own = device_stream(ctx);
     tdm_mark *here, *elsewhere;
+    struct product p;
+    product_new(&p, ctx, own, FEW);
     MUST(tdm_stream_create(ctx, other, &strange));
     MUST(tdm_mark_create(ctx, test_device(), &here));
     MUST(tdm_mark_create(ctx, other, &elsewhere));
     to_device(ctx, there, &x, 1, own);
     MUST(tdm_stream_sync(ctx, test_device(), own));
     x = 2;
-    EXPECT_FAILURE(TDM_BAD_ARG, "copy", tdm_copy(ctx, test_device(), there, cpu, &x, sizeof x, strange));
-    EXPECT_FAILURE(TDM_BAD_ARG, "mark", tdm_mark_record(here, strange));
+    EXPECT_FAILURE(TDM_BAD_ARG, "stream", tdm_copy(ctx, test_device(), there, cpu, &x, sizeof x, strange));
+    EXPECT_FAILURE(TDM_BAD_ARG, "stream", tdm_mark_record(here, strange));
+    EXPECT_FAILURE(TDM_BAD_ARG, "stream", tdm_stream_sync(ctx, test_device(), strange));
+    EXPECT_FAILURE(TDM_BAD_ARG, "stream", tdm_graph_begin(ctx, test_device(), strange));
+    EXPECT_FAILURE(TDM_BAD_ARG, "stream", tdm_fp8_matmul_run(p.op, p.workspace, strange, &p.args));
     MUST(tdm_mark_record(elsewhere, strange));
     MUST(tdm_mark_record(here, own));
     EXPECT_FAILURE(TDM_BAD_ARG, "last", tdm_mark_elapsed(here, elsewhere, &back));
@@ -116,6 +121,7 @@ Test(streams, of_another_device)
     MUST(tdm_stream_sync(ctx, other, strange));
     MUST(tdm_stream_sync(ctx, test_device(), own));
     cr_expect_eq(back, 1);
+    product_free(&p, ctx);
     tdm_mark_destroy(here);
     tdm_mark_destroy(elsewhere);
     tdm_free(ctx, test_device(), TDM_DEVICE_MEMORY, there);

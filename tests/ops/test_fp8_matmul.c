@@ -78,6 +78,23 @@ TEST_EACH(fp8_matmul, fewer_rows, 3)
         check_kinds((struct fp8_setup){.shape = &shape, .m = m}, *at, 1);
 }
 
+/* The stride of a single row leads nowhere, and may be less than the row or out of this world. */
+TEST_EACH(fp8_matmul, stride_of_one_row, 3)
+{
+    static const int64_t elements[] = {8, (int64_t)1 << 40};
+    static const struct fp8_shape shapes[] = {{"one row", 0, 1, 17, 50, 1, 32}, {"one row", 0, 1, 17, 256, 1, 64}};
+    for (int i = 0; i < COUNT(shapes); i++) {
+        struct fp8_setup setup = {.shape = &shapes[i], .dtype = float_types[*at]};
+        struct fp8_problem *p = fp8_problem_new(&setup);
+        for (int j = 0; j < COUNT(elements); j++) {
+            p->desc.a.stride[0] = p->desc.out.stride[0] = format_bytes(setup.dtype, elements[j]);
+            fp8_problem_expect(p);
+            EXPECT_NONE(problem_all_variants(&p->base), fp8_problem_label(&setup));
+        }
+        fp8_problem_free(p);
+    }
+}
+
 Test(fp8_matmul, many_columns)
 {
     static const struct fp8_shape shape = {"N 70000", 0, 1, 70000, 3, 128, 128};
