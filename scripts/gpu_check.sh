@@ -61,7 +61,7 @@ case $name in absent:*)
 esac
 result=bench/results/$(echo "$name" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9]\{1,\}/-/g')
 
-check "The op tests on the GPU" ctest --preset release -L '^gpu$' --no-tests=error
+check "The tests on the GPU" ctest --preset release -L '^gpu$' --no-tests=error
 check "Results against the reference" $tool bench fp8_matmul $smoke --check
 check "Without the tensor cores' row" env ORT_FP8_GEMV_MMA=0 $tool bench fp8_matmul $smoke --check
 check "Without both GEMV rows" env TANDEM_SKIP=mma_gemv,warp_gemv $tool bench fp8_matmul $smoke --check
