@@ -33,8 +33,8 @@ struct cuda_scratch {
 cudaError_t cuda_enter(int index, int *before);
 void cuda_leave(int before);
 
-/* TDM_OK, NO_MEMORY or DEVICE_ERROR with the driver's text after `what`, or BAD_ARG for a stream that is not the
- * device's; the driver forgets the error. */
+/* TDM_OK, NO_MEMORY or DEVICE_ERROR with the driver's text after `what`, or BAD_ARG for the caller's mistakes: a stream
+ * that is not the device's, what a recording forbids, memory registered twice or never. The driver forgets the error. */
 tdm_status cuda_status(const struct services *services, cudaError_t error, const char *what);
 
 static inline const struct cuda_device *cuda_device_of(const struct tdm_op *op)

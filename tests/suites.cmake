@@ -61,8 +61,9 @@ tandem_suites(api
   SUITES allocator bad_input cache cache_input cache_rows explain info log memory open plugin pool streams variables)
 
 # What a GPU has and a CPU lacks, on the emulated one.
-tandem_suites(device HELPERS device/device_world.c device/product.c SUITES graphs memory streams)
-foreach(suite IN ITEMS graphs memory streams)
+set(suites graphs memory streams)
+tandem_suites(device HELPERS device/device_world.c device/product.c SUITES ${suites})
+foreach(suite IN LISTS suites)
   set_tests_properties(device_${suite} PROPERTIES LABELS shim ENVIRONMENT "TEST_DEVICE=cuda;TEST_PLUGIN=${shim_plugin}")
   add_dependencies(device_${suite} tandem_cuda_shim)
 endforeach()
